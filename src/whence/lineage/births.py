@@ -326,8 +326,10 @@ def _carriers(call: Call, output: Value, contents: Contents) -> list[Value]:
         return []
     for cured in [*([each] for each in bad), bad]:
         result = attempt(
-            call, lambda value, cured=cured: _mended_if(value, cured, contents), output
-        )  # type: ignore[misc]
+            call,
+            lambda value, cured=cured: _mended_if(value, cured, contents),  # type: ignore[misc]
+            output,
+        )
         if result is None:
             # It cannot be tried: what is not finite goes on from an operand that is not.
             return bad[:1]

@@ -64,8 +64,8 @@ def birth_in_rehearsal(
             rehearsed = Rehearsed(tape, cut, number)
             if trouble_in(rehearsed.of(value)) == trouble_in(observed):
                 found.append(
-                    (find_birth(value, rehearsed, lambda each, cut=cut: each is cut), number)
-                )  # type: ignore[misc]
+                    (find_birth(value, rehearsed, lambda each, cut=cut: each is cut), number)  # type: ignore[misc]
+                )
     places = {
         (each.call.name, each.call.site) if each.call is not None else None for each, _ in found
     }

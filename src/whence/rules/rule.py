@@ -140,8 +140,11 @@ def _files() -> dict[str, list[str]]:
 
 @cache
 def _rules_for(question: str) -> tuple[Rule, ...]:
-    """The rules that are asked one question, those of the lowest rank first. Only their files are loaded: most of a
-    healthy program's cost would be the imports of rules that it has no use for."""
+    """The rules for one question, lowest rank first.
+
+    Only their files are loaded: importing rules that a healthy program never needs would be most
+    of its cost.
+    """
     for name in _files()[question]:
         import_module(name)
     found = [each for each in _registered.values() if getattr(each, question) is not None]

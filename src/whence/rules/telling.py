@@ -81,7 +81,7 @@ def has_worked(failed: FailedCall) -> bool:
     )
 
 
-def tell(
+def failure_finding(
     failed: FailedCall,
     rule: str,
     *,
@@ -163,7 +163,7 @@ def _without_repeats(hops: tuple[Hop, ...], *ends: Spot) -> tuple[Hop, ...]:
     return tuple(kept)
 
 
-def tell_silent(
+def silent_finding(
     scene: Scene,
     rule: str,
     *,
@@ -218,7 +218,7 @@ def tell_silent(
     )
 
 
-def tell_call(
+def call_finding(
     call: Call,
     rule: str,
     *,

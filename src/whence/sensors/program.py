@@ -209,5 +209,5 @@ def _is_ours(code: CodeType) -> bool:
     return (
         is_own(code.co_filename)
         or code.co_name == PASSAGE
-        or code is runpy._get_module_details.__code__
-    )  # type: ignore[attr-defined]
+        or code is runpy._get_module_details.__code__  # type: ignore[attr-defined]
+    )

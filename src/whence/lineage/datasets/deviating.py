@@ -73,8 +73,9 @@ def _streamed(opened: Callable[[], Iterable[Any]], path: str, prop: HasAxis) -> 
 def _asked_for(dataset: Any, index: Any) -> list[Followed]:
     """Some samples from all over a dataset, and then the one in question."""
     return [
-        _followed(lambda each=each: dataset[each]) for each in (*_elsewhere(dataset, index), index)
-    ]  # type: ignore[misc]
+        _followed(lambda each=each: dataset[each])  # type: ignore[misc]
+        for each in (*_elsewhere(dataset, index), index)
+    ]
 
 
 def _elsewhere(dataset: Any, index: Any) -> Iterator[int]:

@@ -115,8 +115,9 @@ def habits_of(info: LoaderInfo, indices: list[Any]) -> Habits:
         if state_of(generator) != states:
             found.generator, found.made = name, made_at(name, *roots)
             found.draws = line_of(
-                lambda: _deliver(dataset, collate, indices), lambda one=generator: state_of(one)
-            )  # type: ignore[misc]
+                lambda: _deliver(dataset, collate, indices),
+                lambda one=generator: state_of(one),  # type: ignore[misc]
+            )
             break
     if found.is_random:
         found.draws_anew = line_of(lambda: dataset[index], streams)

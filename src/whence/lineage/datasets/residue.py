@@ -48,8 +48,9 @@ def residue_of(
     for seed in OTHERS:
         _restore(changed[name], kept[name])
         line = line_of(
-            lambda seed=seed: fetched(dataset, index, seed), lambda: print_of(stored[name])
-        )  # type: ignore[misc]
+            lambda seed=seed: fetched(dataset, index, seed),  # type: ignore[misc]
+            lambda: print_of(stored[name]),
+        )
         if line is not None:
             return name, line
     return None

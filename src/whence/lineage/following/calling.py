@@ -56,9 +56,9 @@ def callers_of(
     owner = class_of_method(function)
     called = (
         owner.name
-        if owner is not None and function.name == "__init__"
+        if owner is not None and function.name == "__init__"  # type: ignore[union-attr]
         else getattr(function, "name", "")
-    )  # type: ignore[union-attr]
+    )
     for filename in dict.fromkeys(
         (*(frame.f_code.co_filename for frame in trace.frames), ground.filename)
     ):

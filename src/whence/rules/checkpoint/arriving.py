@@ -12,7 +12,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.contents import Contents, contents_of, tensors_of
 from whence.ledgers.loop import Event, Kind
 from whence.rules.checkpoint.fitting import HALF, Shapes, surplus
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _other_sizes(given: Shapes, wanted: Shapes) -> Misfit | None:
 
 def _report(audit: Audit, read: Event, load: Event, found: Misfit) -> Finding | None:
     arrived, wanted = _arrived(load), len(load.detail["own"])
-    return tell_silent(
+    return silent_finding(
         audit,
         "checkpoint/not-loaded",
         spot=spot_at(load.site),
@@ -153,7 +153,7 @@ def _copied_after(
     ]
     if not found:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "checkpoint/not-loaded",
         spot=spot_at(read.site),
@@ -189,7 +189,7 @@ def _report_unloaded(
     audit: Audit, read: Event, begun: Event, taken: Event | None
 ) -> Finding | None:
     """Report keys that match although no load_state_dict is called and no module has the values."""
-    return tell_silent(
+    return silent_finding(
         audit,
         "checkpoint/not-loaded",
         spot=spot_at(taken.site if taken is not None else read.site),

@@ -10,7 +10,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.checkpoint.arriving import not_arrived
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.blocks import block_of, dotted
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -68,7 +68,7 @@ def _rebuilt_after_load(audit: Audit) -> Finding | None:
         if event.site is None or rebuilt is None:
             continue
         name, other = rebuilt
-        return tell_silent(
+        return silent_finding(
             audit,
             "checkpoint/not-loaded",
             spot=Spot.of_site(event.site),
@@ -121,7 +121,7 @@ def _keys_ignored(audit: Audit) -> Finding | None:
         ):
             continue
         prefix = _prefix(missing, unexpected)
-        return tell_silent(
+        return silent_finding(
             audit,
             "checkpoint/not-loaded",
             spot=Spot.of_site(event.site),

@@ -13,7 +13,7 @@ from whence.finding import Finding, Severity
 from whence.rules.checkpoint.edits import appended
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import shape_text, tell
+from whence.rules.telling import failure_finding, shape_text
 from whence.source.handlers import Fate
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -50,7 +50,7 @@ def _sizes(groups: Any) -> tuple[int, ...]:
 def _no_state(failed: FailedCall, state: Mapping[Any, Any]) -> Finding | None:
     parts = [key for key, each in state.items() if _is_state(each)]
     part = f"[{parts[0]!r}]" if parts else ""
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict="the optimizer expects its own state, got "
@@ -85,7 +85,7 @@ def _anothers(failed: FailedCall, optimizer: Optimizer, state: Mapping[Any, Any]
     if not saved or saved <= own or own <= saved:
         return None
     strange = next(shape for shape in saved if saved[shape] > own[shape])
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict="the state belongs to another model's optimizer",
@@ -102,7 +102,7 @@ def _other_groups(
     build = failed.builds.of(optimizer)
     first = next((each for each in failed.builds.others(optimizer) if each.sizes == saved), None)
     site = _parting(first, build)
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict="the optimizer's parameter groups differ from the checkpoint's: expected "

@@ -22,7 +22,7 @@ from whence.rules.checkpoint.fitting import (
 from whence.rules.checkpoint.sizes import differing, where_sized
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import shape_text, tell
+from whence.rules.telling import failure_finding, shape_text
 from whence.source.handlers import Fate
 from whence.tape.failed import FailedCall
 
@@ -54,7 +54,7 @@ def refused(failed: FailedCall) -> Finding | None:
 
 def _no_state(failed: FailedCall, module: nn.Module, given: Any) -> Finding | None:
     whole = isinstance(given, nn.Module)
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict="load_state_dict expects a state dict, got "
@@ -77,7 +77,7 @@ def _part_of_a_checkpoint(
     wanted = shapes_of(module)
     found = None if fits(state, wanted) else weights_in(state, wanted)
     if found is None and {"state", "param_groups"} <= state.keys():
-        return tell(
+        return failure_finding(
             failed,
             ID,
             verdict="the model expects its weights, got an optimizer's state",
@@ -87,7 +87,7 @@ def _part_of_a_checkpoint(
     if found is None:
         return None
     part, shapes = found
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"load_state_dict received the whole checkpoint; the weights are in {part}",
@@ -107,7 +107,7 @@ def _too_long(
     as_they_are = sum(given.get(name) == shape for name, shape in wanted.items())
     piece = found.piece
     others = len(given) - found.fitting - as_they_are
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"{'all' if found.fitting == len(given) else found.fitting} checkpoint keys "
@@ -151,7 +151,7 @@ def _too_short(
             return None
         target, path = child, path + (f"[{name}]" if name.isdigit() else f".{name}")
     whole = found.leads and found.is_only_one and shapes_of(target) == dict(given)
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"the model's keys {'start with' if found.leads else 'contain'} {piece!r}, "
@@ -173,7 +173,7 @@ def _other_sizes(failed: FailedCall, module: nn.Module, state: Mapping[Any, Any]
     name = names[0]
     sized = where_sized(failed, module, name, given[name], wanted[name])
     fitting = sum(given.get(each) == shape for each, shape in wanted.items())
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"{name} is {shape_text(given[name])} in the checkpoint but "
@@ -197,7 +197,7 @@ def _renamed(failed: FailedCall, module: nn.Module, pairs: list[tuple[str, str]]
     if not pairs or not all(one and other for one, other in pairs):
         return None
     changes = ", ".join(f"{old} is now {new}" for old, new in pairs[:3])
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"layers have other names in the checkpoint: {changes}",
@@ -221,7 +221,7 @@ def _other_architecture(
         return None
     sides = [f"lacks {_some(missing)}"] if missing else []
     sides += [f"has extra {_some(unexpected)}"] if unexpected else []
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=f"the checkpoint does not match the model: it {' and '.join(sides)}",

@@ -17,7 +17,7 @@ from whence.ledgers.schedules import Schedule
 from whence.rules.checkpoint.edits import Unloaded, also_loaded
 from whence.rules.checkpoint.going_on import continues_from
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.blocks import Stack, target_of
 from whence.source.files import program_files
 from whence.source.text import parent_of, tree_of
@@ -117,7 +117,7 @@ def _replaced_after_restore(audit: Audit, own: Event) -> Finding | None:
     if other is None or other.steps < ENOUGH:
         return None
     ways = zip(reversed(given.stack), reversed(other.stack), strict=False)
-    return tell_silent(
+    return silent_finding(
         audit,
         ID,
         # One function may build both.
@@ -143,7 +143,7 @@ def _report(audit: Audit, read: Event, load: Event, lost: Sequence[Lost]) -> Fin
     keys = _listed([repr(each.key) for each in lost])
     unused = f"{keys} in the checkpoint {'is' if len(lost) == 1 else 'are'} not used"
     counts = [each for each in lost if not each.owner]
-    return tell_silent(
+    return silent_finding(
         audit,
         ID,
         spot=spot_at(load.site),

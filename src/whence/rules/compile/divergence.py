@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.finding import Confidence, Finding
-from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.nonfinite.telling import number_text, trip_finding
 from whence.rules.rule import Rank, trip_rule
 from whence.source.spots import Spot
 from whence.tape.replay import trouble_in
@@ -42,7 +42,7 @@ def divergence(trip: Trip) -> Finding | None:
         return None
     region = regions[0]
     value = number_text(float(eager.detach().reshape(-1)[0].item()))
-    return tell_trip(
+    return trip_finding(
         trip,
         "compile/divergence",
         spot=Spot.of_site(region.site) if region.site is not None else None,

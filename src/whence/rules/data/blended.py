@@ -7,7 +7,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.batches import LoaderEntry
 from whence.rules.operations import CLASS_LOSSES
 from whence.rules.rule import audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.tape.batches import BatchLeaf
 
 
@@ -20,7 +20,7 @@ def blended_labels(audit: Audit) -> Finding | None:
         if blend is None or not _are_classes(audit, entry, blend.path):
             continue
         created, had = (", ".join(map(str, each[:8])) for each in (blend.invented, blend.before))
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/label-range",
             spot=blend.spot or entry.info.built,

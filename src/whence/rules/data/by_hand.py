@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.labels import Stream
 from whence.lineage.loops.feeding import Feed
 from whence.rules.data.blocks import KEEP
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.discarded import discarded_in_program
 
 ENOUGH_SAMPLES = 32
@@ -28,7 +28,7 @@ def sorted_in_loop(audit: Audit) -> Finding | None:
         loop = Feed().of_loss(stream.stack)
         alone = sum(len(set(each)) == 1 for each in stream.batches) / len(stream.batches)
         mixed = discarded_in_program()
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/sorted",
             spot=mixed or (loop.spot if loop is not None else loss),

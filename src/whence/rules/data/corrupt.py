@@ -15,7 +15,7 @@ from whence.lineage.datasets.samples import Callers, file_of
 from whence.lineage.trail import Birth, Trail
 from whence.rules.data.streamed import broken_record
 from whence.rules.rule import rule
-from whence.rules.telling import shape_text, tell
+from whence.rules.telling import failure_finding, shape_text
 from whence.source.sites import Site, frames_in, is_library, variables
 from whence.source.spots import Spot
 from whence.source.text import parent_of, span_of, statement_at
@@ -126,7 +126,7 @@ def _report_sample(
         sample=sample,
     )
     which = f" (dataset index {sample.dataset_index})" if sample.dataset_index is not None else ""
-    return tell(
+    return failure_finding(
         failed,
         "data/corrupt-sample",
         verdict=verdict,

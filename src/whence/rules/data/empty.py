@@ -12,7 +12,7 @@ from whence.finding import Finding
 from whence.lineage.looking import Unknown, look
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.classes import class_node, method_of
 from whence.source.definitions import find_definition
 from whence.source.sites import Site
@@ -34,7 +34,7 @@ def refused(failed: FailedCall) -> Finding | None:
     if not _is_empty(dataset):
         return None
     frame = failed.frames[0] if failed.frames else None
-    return tell(
+    return failure_finding(
         failed,
         "data/empty-epoch",
         spot=origin_of_empty(dataset, failed.site, frame),

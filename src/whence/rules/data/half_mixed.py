@@ -10,7 +10,7 @@ from whence.lineage.datasets.stretches import Buffer
 from whence.lineage.following.trace import SourceTrace
 from whence.lineage.properties import IsNumber
 from whence.rules.data.blocks import feeds_class_loss, stream_loop
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.classes import assignment_of, class_node
 from whence.source.definitions import Definition, find_definition
 from whence.source.spots import Spot
@@ -24,7 +24,7 @@ def sorted_behind_buffer(audit: Audit) -> Finding | None:
             continue
         buffer = entry.buffer
         together, classes = _classes(epochs[0])
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/sorted",
             spot=_set_at(entry, audit) or stream_loop(entry.info.kind) or entry.info.built,

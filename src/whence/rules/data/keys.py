@@ -12,7 +12,7 @@ from whence.lineage.loops.keys import Course, course_of, orders_apart
 from whence.lineage.loops.pairings import given_to, without_common_index
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.spots import Spot
 from whence.source.text import function_node
 
@@ -62,7 +62,7 @@ def misaligned_keys(audit: Audit, paired: Iterable[Paired], symptom: Spot | None
     (one, other), keys = pairs[apart.pair], (apart.ones, apart.others)
     if (one.statement.lineno, other.has_groups) > (other.statement.lineno, one.has_groups):
         (one, other), keys = (other, one), (apart.others, apart.ones)
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=Spot.of_node(other.filename, other.statement),

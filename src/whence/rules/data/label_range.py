@@ -17,7 +17,7 @@ from whence.rules.data.no_probability import refused
 from whence.rules.indexing import out_of_range
 from whence.rules.operations import CLASS_LOSSES, loss_operands
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.source.text import last_name
@@ -79,7 +79,7 @@ def label_range(failed: FailedCall) -> Finding | None:
     what = "label" if failed.name in CLASS_LOSSES else "index"
     table = "classes" if failed.name in CLASS_LOSSES else "rows"
     smallest, largest = int(index.min()), int(index.max())
-    return tell(
+    return failure_finding(
         failed,
         "data/label-range",
         verdict=f"{what} {value} is out of range: there are {size} {table}, 0 to {size - 1}",
@@ -115,7 +115,7 @@ def _too_few(failed: FailedCall, labels: torch.Tensor, size: int) -> Finding | N
     trail = trace(failed.value(operands[0]), HasAxis(axis - operands[0].dim(), size), failed)
     if trail.counted is None:
         return None
-    return tell(
+    return failure_finding(
         failed,
         "data/label-range",
         verdict=f"label {size} is out of range: only {size} classes were counted",
@@ -137,7 +137,7 @@ def _counted_before(failed: FailedCall, index: torch.Tensor, size: int) -> Findi
     if found is None or not size <= int(index.max()) < found[1] or int(index.min()) < 0:
         return None
     spot, now = found
-    return tell(
+    return failure_finding(
         failed,
         "data/label-range",
         verdict=f"index {int(index.max())} is out of range: the table was built for {size} "

@@ -42,7 +42,7 @@ from whence.lineage.trail import trace
 from whence.rules.loss.probabilities import argument
 from whence.rules.operations import CLASS_LOSSES
 from whence.rules.rule import Rank, audit_rule, study_rule, trip_rule
-from whence.rules.telling import describe, spot_at, tell_silent
+from whence.rules.telling import describe, silent_finding, spot_at
 from whence.source.definitions import Kind, find_definition
 from whence.source.spots import Spot
 from whence.source.text import enclosing, statement_of
@@ -108,7 +108,7 @@ def end_masked(audit: Audit) -> Finding | None:
         loss = next(each for each in losses if _ignored(each) == ending.ignored)
         if ending.share:
             return _class_masked(audit, loss, ending) if _is_class(loss, ending.symbol) else None
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/labels-masked",
             spot=ending.spot or spot_at(loss.site),
@@ -131,7 +131,7 @@ def end_masked(audit: Audit) -> Finding | None:
 def _class_masked(audit: Audit, loss: Call, ending: Ending) -> Finding | None:
     layer = getattr(loss.module, "module", None)
     built = audit.modules.built_at(layer) if layer is not None else ()
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/labels-masked",
         spot=spot_at(built[0] if built else loss.site),
@@ -172,7 +172,7 @@ def _report_masked(
             op=None,
             hops=(trail.spot.hop("this many labels are masked here"), *trail.hops),
         )
-    return tell_silent(
+    return silent_finding(
         scene,
         "data/labels-masked",
         spot=trail.spot,

@@ -42,7 +42,7 @@ from whence.rerun.permission import Need
 from whence.rules.data.keys import Paired, compared_on_tape, misaligned_keys
 from whence.rules.data.rows import Compared, held_together, misaligned_rows
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.classes import assignment_of, attribute_of, class_node, method_of
 from whence.source.definitions import own_nodes, parameter_names
 from whence.source.sites import Site, variables
@@ -119,7 +119,7 @@ def _files(audit: Audit, entry: LoaderEntry) -> Finding | None:
     if len(wrong) < 2 or not _correspond(pairs[0]):
         return None
     one, other = wrong[0][0]
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=_listing(entry.info.dataset, one, other) or entry.info.built,
@@ -146,7 +146,7 @@ def _sheet(audit: Audit, entry: LoaderEntry) -> Finding | None:
     if mixed is None:
         return None
     name, sheet = os.path.basename(mixed.file), os.path.basename(mixed.sheet)
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=attribute_of(type(dataset), mixed.attribute) or entry.info.built,
@@ -181,7 +181,7 @@ def _collated(audit: Audit, entry: LoaderEntry) -> Finding | None:
     parting = audit.parting_of(entry)
     if parting is None:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=parting.spot or entry.info.built,
@@ -205,7 +205,7 @@ def _within(audit: Audit, entry: LoaderEntry) -> Finding | None:
     within = audit.within_of(entry)
     if within is None or not _is_shown(entry, within):
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=within.spot or _made(audit, within) or entry.info.built,
@@ -334,7 +334,7 @@ def _in_memory(audit: Audit) -> Finding | None:
             Manner.FILTERED: "filtered",
         }[found.change.manner]
         statement = statement_of(found.change.node) or found.change.node
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/misaligned",
             spot=Spot.of_node(filename, statement),

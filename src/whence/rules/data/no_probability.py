@@ -15,7 +15,7 @@ from whence.lineage.properties import HasElement
 from whence.lineage.trail import trace
 from whence.rules.operations import loss_operands
 from whence.rules.rule import study_rule
-from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
+from whence.rules.telling import describe, failure_finding, shape_text, silent_finding, spot_at
 from whence.tape.failed import FailedCall
 
 ID = "data/label-range"
@@ -77,7 +77,7 @@ def refused(failed: FailedCall) -> Finding | None:
     found = _beyond(operands[1]) if operands is not None else None
     if operands is None or found is None:
         return None
-    return tell(
+    return failure_finding(
         failed,
         ID,
         verdict=found.verdict(failed.name),
@@ -100,7 +100,7 @@ def with_logits(study: Study) -> Finding | None:
         if target is None or found is None:
             continue
         trail = trace(value, HasElement(found.value, found.place), study)
-        return tell_silent(
+        return silent_finding(
             study,
             ID,
             spot=trail.spot or spot_at(call.site),

@@ -18,14 +18,14 @@ from whence.lineage.looking import Unknown
 from whence.lineage.properties import NotFinite
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome
 from whence.lineage.trail import Birth, Trail, trace
-from whence.rules.nonfinite.forward import Scenario, scenario_of, tell_forward
+from whence.rules.nonfinite.forward import Scenario, forward_finding, scenario_of
 from whence.rules.nonfinite.reasons import Reason, bad_number
 from whence.rules.nonfinite.telling import (
     loss_text,
     number_text,
     operand_hops,
     place_text,
-    tell_trip,
+    trip_finding,
 )
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
@@ -194,7 +194,7 @@ def _report_data(
         confidence = Confidence.PROVEN if spot is not None else Confidence.LIKELY
     if not trail.is_certain:
         confidence = Confidence.LIKELY
-    return tell_trip(
+    return trip_finding(
         trip,
         rule,
         spot=spot,
@@ -396,7 +396,7 @@ def _constant_column(scenario: Scenario) -> Finding | None:
         why="A constant column has a standard deviation of 0, and 0 / 0 is NaN",
         fix="Replace 0 before dividing (`std.clamp(min=eps)`), or drop the column.",
     )
-    return tell_forward("data/zero-variance", scenario)
+    return forward_finding("data/zero-variance", scenario)
 
 
 def _is_written(call: Call) -> bool:
@@ -410,7 +410,7 @@ def _written(scenario: Scenario) -> Finding | None:
         why="The program itself writes the value, and a step uses it like any other",
         fix="Drop or fill the marked values before a step uses them.",
     )
-    return tell_forward("data/nonfinite", scenario)
+    return forward_finding("data/nonfinite", scenario)
 
 
 @trip_rule("data/nonfinite")

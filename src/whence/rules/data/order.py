@@ -26,7 +26,7 @@ from whence.rules.data.edits import (
 from whence.rules.data.empty import FIX, WHY, origin_of_empty
 from whence.rules.data.half_mixed import sorted_behind_buffer
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.classes import attribute_of
 from whence.source.spots import Spot
 
@@ -92,7 +92,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
                 "The loader ended before its first batch.",
                 "Check the loader's sampler and dataset.",
             )
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/empty-epoch",
             spot=spot or built,
@@ -111,7 +111,7 @@ def empty_epoch(audit: Audit) -> Finding | None:
 def _exhausted_in_loop(audit: Audit) -> Finding | None:
     """A loop over an iterator that an earlier iteration of the outer loop has exhausted."""
     for each in audit.rounds.empty:
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/empty-epoch",
             spot=each.made or each.inner,
@@ -198,7 +198,7 @@ def sorted_labels(audit: Audit) -> Finding | None:
         mixed = None if in_blocks else discarded_shuffle(maker)
         ordered = ordered_within(entry) if in_blocks else ordered_by(maker)
         plain = mixed is None and ordered is None and not entry.info.is_iterable
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/sorted",
             spot=mixed or ordered or entry.info.built,
@@ -262,7 +262,7 @@ def duplicated_stream(audit: Audit) -> Finding | None:
         repeated = sum(len(workers) > 1 for workers in epoch.seen.values())
         if repeated < 0.8 * len(epoch.seen):
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/duplicated-stream",
             spot=stream_loop(info.kind) or info.built,

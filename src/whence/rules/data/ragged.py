@@ -18,7 +18,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.data.corrupt import named, redrawn_text, sample_text
 from whence.rules.data.stacked import ragged_stack
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
@@ -72,7 +72,7 @@ def ragged_samples(failed: FailedCall) -> Finding | None:
             if begin is not None
             else trail
         )
-    return tell(
+    return failure_finding(
         failed,
         "data/ragged-samples",
         verdict=f"{sample_text(fetching, position)} is {shape_text(shape)}, "

@@ -11,10 +11,10 @@ from whence.ledgers.memory import Holding
 from whence.ledgers.orders import same_contents
 from whence.rules.data.edits import copy_patch, seed_once_patch
 from whence.rules.distributed.sampler_epoch import ENOUGH_EPOCHS, made_at, way_to_tell, why_it_stays
-from whence.rules.dtype.wrapped import OTHER_END, tell_wrapped
+from whence.rules.dtype.wrapped import OTHER_END, wrapped_finding
 from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.telling import shape_text, silent_finding
 from whence.source.seeds import seeding_before
 from whence.source.spots import Spot
 from whence.tape.tape import Value
@@ -59,7 +59,7 @@ def mutated_sample(audit: Audit) -> Finding | None:
         habits = audit.habits_of(entry)
         if habits is None or not habits.mutated or habits.mutates is None:
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/mutated-sample",
             spot=habits.mutates,
@@ -85,7 +85,7 @@ def _overwritten(audit: Audit) -> Finding | None:
     for each in audit.memory.repeats.overwritten:
         if not _is_stacked(each.shape, audit):
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/mutated-sample",
             spot=filled_at(Holding([each.alias], each.kind, graph=False), audit),
@@ -122,7 +122,7 @@ def _changed_in_loop(audit: Audit) -> Finding | None:
         return None
     site, count = found
     statement = site.statement()
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/mutated-sample",
         spot=Spot.of_node(site.filename, statement)
@@ -224,7 +224,7 @@ def repeated_randomness(audit: Audit) -> Finding | None:
             spot = made_at(info.stack, entry.contents) or info.built
         else:
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/repeated-randomness",
             spot=spot,
@@ -248,7 +248,7 @@ def _repeated_draws(audit: Audit) -> Finding | None:
         seeding = seeding_before(draw.stack)
         if seeding is None or _is_projection(draw.value, audit):
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "data/repeated-randomness",
             spot=seeding,
@@ -279,7 +279,7 @@ def wrapped_in_dataset(audit: Audit) -> Finding | None:
         habits = audit.habits_of(entry)
         if habits is None or habits.wraps is None:
             continue
-        return tell_wrapped(
+        return wrapped_finding(
             audit, habits.wraps, entry.info.built, f"in sample {habits.indices[0]}: {OTHER_END}"
         )
     return None

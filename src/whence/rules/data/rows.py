@@ -20,7 +20,7 @@ from whence.lineage.datasets.preparing import innermost
 from whence.lineage.loops.histories import history_of
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.sites import Site, variables
 from whence.tape.tape import Call
 
@@ -128,7 +128,7 @@ def _report_rows(audit: Audit, found: RowsApart, trained: list[LoaderEntry]) -> 
             f"; in the order of {table} the inputs predict the labels "
             f"(correlation {correlations[1]:.2f}), as paired they do not ({correlations[0]:.2f})"
         )
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/misaligned",
         spot=found.spot,

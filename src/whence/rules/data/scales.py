@@ -38,7 +38,7 @@ from whence.rules.data.refitted import refitted
 from whence.rules.data.sizes import is_faint, reaches_beyond, scale_of
 from whence.rules.data.twice import scaled_twice_in_samples
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.source.text import statement_at
 from whence.tape.batches import Batch, BatchLeaf
@@ -89,7 +89,7 @@ def train_eval_skew(audit: Audit) -> Finding | None:
     if any(_is_drawn(audit, each) for each in evaluated.inputs):
         return None
     trail = _origin(audit, trained, evaluated, found)
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/train-eval-skew",
         spot=_prepared(audit) or (trail.spot if trail is not None else None),
@@ -135,7 +135,7 @@ def _prepared(audit: Audit) -> Spot | None:
 
 
 def _report_refitted(audit: Audit, trail: Trail) -> Finding | None:
-    return tell_silent(
+    return silent_finding(
         audit,
         "data/train-eval-skew",
         spot=trail.spot,
@@ -289,7 +289,7 @@ def unscaled(audit: Audit) -> Finding | None:
             if not audit.final:
                 continue
             matters = stalls or found.mark is not None
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "data/unscaled",
                 spot=source.sized[path] or source.built,

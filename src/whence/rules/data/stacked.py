@@ -13,7 +13,7 @@ from whence.finding import Confidence, Finding, Operand
 from whence.lineage.looking import is_array
 from whence.lineage.loops.elements import ElementTrace
 from whence.lineage.loops.feeding import place_of_site
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.sites import frames_in, is_library, variables
 from whence.source.text import last_name
 from whence.tape.failed import FailedCall
@@ -45,7 +45,7 @@ def ragged_stack(failed: FailedCall) -> Finding | None:
     if spot is None and any(isinstance(each, torch.Tensor) for each in parts):
         # The tape shows how tensors got their shape.
         return None
-    return tell(
+    return failure_finding(
         failed,
         "data/ragged-samples",
         verdict=f"stacked element {odd} is {shape_text(shapes[odd])}, most are {shape_text(usual)}",

@@ -14,7 +14,7 @@ from whence.lineage.datasets.samples import file_of
 from whence.lineage.looking import is_array
 from whence.lineage.trail import Birth, Trail
 from whence.rules.data.stacked import stacked
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.sites import Site, sites_in, variables
 from whence.source.spots import Spot
 from whence.source.text import statement_at
@@ -46,7 +46,7 @@ def broken_record(failed: FailedCall) -> Finding | None:
     ]
     path = file_of([(frame, None) for frame in readers])
     where = f" The reader reads {path}." if path else ""
-    return tell(
+    return failure_finding(
         failed,
         "data/corrupt-sample",
         verdict=f"a later record of the stream raised {type(exception).__name__}",

@@ -25,7 +25,7 @@ from whence.lineage.datasets.shares import (
 from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import describe, spot_at, tell_silent
+from whence.rules.telling import describe, silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
@@ -44,7 +44,7 @@ def scaled_twice(study: Study) -> Finding | None:
         content = study.content(value) if value is not None else None
         if content is None or not are_shares_of_bytes(content):
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "data/unscaled",
             spot=spot_at(call.site),
@@ -95,7 +95,7 @@ def _delivered_twice(study: Study) -> Finding | None:
 def _report_division(
     facts: Study | Audit, found: DividedAgain, symptom: Spot | None
 ) -> Finding | None:
-    return tell_silent(
+    return silent_finding(
         facts,
         "data/unscaled",
         spot=found.spot,

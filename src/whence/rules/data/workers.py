@@ -30,7 +30,7 @@ from whence.lineage.trail import Birth, Trail
 from whence.rules.data.corrupt import named, sample_being_collated, sample_text
 from whence.rules.data.streamed import shown
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.spots import Spot
 from whence.tape.batches import Lost
 from whence.tape.failed import FailedCall, Fetching, Stage
@@ -62,7 +62,7 @@ def _raised(failed: FailedCall, fetching: Fetching) -> Finding | None:
     position = sample_being_collated(failed, fetching) if raised is None else None
     at = f", at {sample_text(fetching, position)}" if position is not None else ""
     sample = named(fetching, position) if position is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "data/worker-failure",
         verdict=f"worker {fetching.worker} raised {kind} {stage.value}{at}",
@@ -105,7 +105,7 @@ def _lost(failed: FailedCall, fetching: Fetching, lost: Lost) -> Finding | None:
         why = f"The process ended without an exception.{asked}"
         if raised:
             why = f"The worker raised {raised} while it received its copy of the dataset.{asked}"
-    finding = tell(
+    finding = failure_finding(
         failed,
         "data/worker-failure",
         verdict=verdict,

@@ -13,7 +13,7 @@ from torch import serialization
 
 from whence.finding import Finding, Severity
 from whence.lineage.written import Wanted, written
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.definitions import name_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.files import program_files
@@ -44,7 +44,7 @@ def absent_device(failed: FailedCall) -> Finding | None:
     only = constants[0] if len(constants) == 1 and not _is_read(failed) else None
     spot = _given(failed, names_device) or only
     is_one_of_several = bool(_count(device))
-    return tell(
+    return failure_finding(
         failed,
         "device/mismatch",
         verdict=f"{device} was requested, "

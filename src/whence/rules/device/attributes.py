@@ -9,7 +9,7 @@ from torch import nn
 
 from whence.finding import Finding, Operand
 from whence.rules.refusals import refusing
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.definitions import function_at, name_in
 from whence.source.edits import diff_of, insert_after, insert_before
 from whence.source.spots import Spot
@@ -29,7 +29,7 @@ def tensor_for_parameter(failed: FailedCall) -> Finding | None:
     if isinstance(value, nn.Parameter) or name not in (module.__dict__.get("_parameters") or {}):
         return None
     computed = value.grad_fn is not None
-    return tell(
+    return failure_finding(
         failed,
         "device/parameter-copy",
         verdict=f"{failed.modules.path_of(module)}.{name} is a parameter, got a plain tensor",
@@ -71,7 +71,7 @@ def before_super_init(failed: FailedCall) -> Finding | None:
     if first is None:
         return None
     filename, statement = first
-    return tell(
+    return failure_finding(
         failed,
         "device/unregistered-tensor",
         verdict=f"{kind.__name__}.__init__ assigns a module or tensor "

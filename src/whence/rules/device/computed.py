@@ -13,7 +13,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.looking import names_of
 from whence.lineage.trail import where_built
 from whence.rules.refusals import refusing
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site, variables
@@ -48,7 +48,7 @@ def refused_by_optimizer(failed: FailedCall) -> Finding | None:
         or f"a {'parameter' if isinstance(leaf, nn.Parameter) else 'tensor'} {_shape(leaf)}"
         "that no module owns"
     )
-    return tell(
+    return failure_finding(
         failed,
         "device/parameter-copy",
         verdict=f"{name or 'the tensor'} is not a leaf tensor: it is computed from {source}",

@@ -16,7 +16,7 @@ from whence.rules.device.attributes import before_super_init, tensor_for_paramet
 from whence.rules.device.computed import refused_by_optimizer
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of, text_of
@@ -119,7 +119,7 @@ def module_in_forward(failed: FailedCall) -> Finding | None:
     if found is None or layer is None:
         return None
     stack = failed.modules.built_at(layer)
-    return tell(
+    return failure_finding(
         failed,
         "device/module-in-forward",
         verdict=f"a {type(layer).__name__} is built inside forward, on {found[0].device} instead "
@@ -160,7 +160,7 @@ def unregistered_tensor(failed: FailedCall) -> Finding | None:
         return None
     module, name, tensor = kept
     spot = where_built(module, name, failed)
-    return tell(
+    return failure_finding(
         failed,
         "device/unregistered-tensor",
         verdict=f"{type(module).__name__}.{name} is on {tensor.device}, the model is on {found[1]}",
@@ -214,7 +214,7 @@ def optimizer_state(failed: FailedCall) -> Finding | None:
     if found is None or failed.call.phase != "optimizer":
         return None
     trail = trace(failed.value(found[0]), HasDevice(found[0].device), failed)
-    return tell(
+    return failure_finding(
         failed,
         "device/optimizer-state",
         verdict=f"optimizer state {shape_text(found[0].shape)} is on {found[0].device}, its "
@@ -269,7 +269,7 @@ def device_mismatch(failed: FailedCall) -> Finding | None:
     discarded = _discarded_move(failed, stray, home)
     trail = trace(failed.value(stray), HasDevice(stray.device), failed)
     role = "a weight" if isinstance(stray, nn.Parameter) else "data"
-    return tell(
+    return failure_finding(
         failed,
         "device/mismatch",
         verdict=f"{role} {shape_text(stray.shape)} is on {stray.device}, the other operands of "
@@ -298,7 +298,7 @@ def _still_on_meta(
 ) -> Finding | None:
     """A model built on meta whose checkpoint did not fill every tensor."""
     is_left_out = name in module._non_persistent_buffers_set
-    return tell(
+    return failure_finding(
         failed,
         "device/mismatch",
         verdict=f"{type(module).__name__}.{name} is still on meta, without memory; the model is on "
@@ -358,7 +358,7 @@ def parameter_copy(failed: FailedCall) -> Finding | None:
         return None
     module, name, tensor = kept
     made = failed.value(tensor).call
-    return tell(
+    return failure_finding(
         failed,
         "device/parameter-copy",
         verdict=f"{type(module).__name__}.{name} is computed from a parameter, not a parameter "

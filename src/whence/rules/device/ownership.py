@@ -15,7 +15,7 @@ from whence.lineage.trail import where_built
 from whence.rules.device.computed import wrap_last_patch
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.rule import audit_rule, study_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.telling import shape_text, silent_finding
 from whence.source.definitions import name_in
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -52,7 +52,7 @@ def unregistered_tensor(audit: Audit) -> Finding | None:
         module, name = holder
         path = f"{audit.modules.path_of(module)}.{name}"
         spot = where_built(module, name, audit)
-        return tell_silent(
+        return silent_finding(
             audit,
             "device/unregistered-tensor",
             spot=spot,
@@ -74,7 +74,7 @@ def _in_a_container(audit: Audit, weight: torch.Tensor) -> Finding | None:
     if hidden is None:
         return None
     spot, where = hidden
-    return tell_silent(
+    return silent_finding(
         audit,
         "device/unregistered-tensor",
         spot=spot,
@@ -128,7 +128,7 @@ def parameter_copy(study: Study) -> Finding | None:
                 continue
             path = f"{study.modules.path_of(module)}.{name}"
             spot = where_built(module, name, study)
-            return tell_silent(
+            return silent_finding(
                 study,
                 "device/parameter-copy",
                 spot=spot,
@@ -185,7 +185,7 @@ def module_in_forward(study: Study) -> Finding | None:
             or not any(_is_new_weight(each) for each in call.operands)
         ):
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "device/module-in-forward",
             spot=Spot.of_site(scope.built),

@@ -34,7 +34,7 @@ from whence.lineage.datasets.epochs import Cause, Standing
 from whence.rules.data.edits import epoch_told, told_the_epoch
 from whence.rules.optimizer.copying import definition_of
 from whence.rules.rule import audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.seeds import seeding_before
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -54,7 +54,7 @@ def sampler_epoch(audit: Audit) -> Finding | None:
         text = _text(entry, entry.standing, epochs, audit)
         if text is None:
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "distributed/sampler-epoch",
             spot=text.spot or entry.info.built,

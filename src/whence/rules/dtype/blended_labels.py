@@ -8,7 +8,7 @@ from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.operations import CLASS_LOSSES, SAME_NUMBERS
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -30,7 +30,7 @@ def blended_labels(study: Study) -> Finding | None:
             if blend is None or blend.site is None or call.site is None:
                 continue
             between = study.tape.blends[blend.stack]
-            return tell_silent(
+            return silent_finding(
                 study,
                 "dtype/truncated-target",
                 spot=Spot.of_site(blend.site),

@@ -19,7 +19,7 @@ from whence.rules.dtype.operands import (
 )
 from whence.rules.operations import weight_of
 from whence.rules.rule import rule
-from whence.rules.telling import describe, dtype_name, layer_text, tell
+from whence.rules.telling import describe, dtype_name, failure_finding, layer_text
 from whence.source.spots import Spot
 from whence.source.text import parent_of
 from whence.tape.failed import FailedCall
@@ -41,7 +41,7 @@ def _report_input(
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
     target = layer_text(layer, path) if layer is not None else f"{failed.name}()"
-    return tell(
+    return failure_finding(
         failed,
         id,
         verdict=f"{path} has {dtype_name(wanted)} weights, got {had} input"

@@ -26,7 +26,7 @@ from torch import nn
 from whence.finding import Finding, Operand
 from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import rule
-from whence.rules.telling import describe, dtype_name, tell
+from whence.rules.telling import describe, dtype_name, failure_finding
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -51,7 +51,7 @@ def integer_parameter(failed: FailedCall) -> Finding | None:
         if trail is not None
         else None
     )
-    return tell(
+    return failure_finding(
         failed,
         "dtype/integer-parameter",
         verdict=f"a trainable tensor needs a floating dtype, got {dtype_name(tensor.dtype)}",

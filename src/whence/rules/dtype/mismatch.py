@@ -26,7 +26,7 @@ from whence.finding import Finding, Operand
 from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.annotation import broken_dtype
-from whence.rules.telling import describe, dtype_name, tell
+from whence.rules.telling import describe, dtype_name, failure_finding
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_values
 
@@ -42,7 +42,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
         return None
     tensor, wanted = found
     trail = dtype_trail(failed, tensor)
-    return tell(
+    return failure_finding(
         failed,
         "dtype/mismatch",
         verdict=f"{failed.name} needs {dtype_name(wanted)}, got {dtype_name(tensor.dtype)}",

@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.lineage.properties import HasDtype
 from whence.lineage.trail import trace
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import dtype_name, spot_at, tell_silent
+from whence.rules.telling import dtype_name, silent_finding, spot_at
 
 MOST = 0.05
 
@@ -25,7 +25,7 @@ def inexact_integers(audit: Audit) -> Finding | None:
         limit = int(2 / torch.finfo(given.dtype).eps)
         trail = trace(given, HasDtype(given.dtype), audit)
         kind = dtype_name(given.dtype)
-        return tell_silent(
+        return silent_finding(
             audit,
             "dtype/narrowed",
             spot=trail.spot or spot_at(site),

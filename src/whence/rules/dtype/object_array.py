@@ -26,7 +26,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.looking import is_array
 from whence.lineage.properties import IsObject
 from whence.rules.rule import rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.tape.failed import FailedCall
 
 MAKERS = frozenset(
@@ -57,7 +57,7 @@ def object_array(failed: FailedCall) -> Finding | None:
         if node
         else None
     )
-    return tell(
+    return failure_finding(
         failed,
         "dtype/object-array",
         verdict=f"{failed.name} got {trouble}",

@@ -27,7 +27,7 @@ from whence.finding import Finding, Severity
 from whence.rules.operations import ELEMENTWISE
 from whence.rules.rule import call_rule
 from whence.rules.source_operands import is_written
-from whence.rules.telling import dtype_name, tell_call
+from whence.rules.telling import call_finding, dtype_name
 from whence.tape.tape import Call
 
 
@@ -58,7 +58,7 @@ def promoted(call: Call) -> Finding | None:
         f"{call.name} of {dtype_name(one.dtype)} and {dtype_name(other.dtype)} returns "
         f"{dtype_name(result.dtype)}"
     )
-    return tell_call(
+    return call_finding(
         call,
         "dtype/promoted",
         severity=Severity.INFO,

@@ -14,7 +14,7 @@ from whence.lineage.trail import trace
 from whence.rules.dtype.operands import cast_patch, dtype_trail, runs_with_cast
 from whence.rules.operations import CLASS_LOSSES, SAME_SHAPE_LOSSES, loss_operands
 from whence.rules.rule import rule
-from whence.rules.telling import describe, dtype_name, shape_text, tell
+from whence.rules.telling import describe, dtype_name, failure_finding, shape_text
 from whence.tape.failed import FailedCall
 from whence.tape.native import run_native
 from whence.tape.replay import leaving_no_trace
@@ -56,7 +56,7 @@ def labels(failed: FailedCall) -> Finding | None:
         return None
     trail = dtype_trail(failed, target)
     cured = runs_with_cast(failed, target, torch.int64)
-    return tell(
+    return failure_finding(
         failed,
         "dtype/labels",
         verdict=f"class labels are {dtype_name(target.dtype)}, {failed.name} needs int64",
@@ -108,7 +108,7 @@ def integer_target(failed: FailedCall) -> Finding | None:
         return None
     trail = dtype_trail(failed, target)
     wanted = dtype_name(prediction.dtype)
-    return tell(
+    return failure_finding(
         failed,
         "dtype/integer-target",
         verdict=f"the target is {dtype_name(target.dtype)}, {failed.name} needs {wanted}",
@@ -131,7 +131,7 @@ def _failed_backward(failed: FailedCall) -> Finding | None:
         return None
     call, target, wanted = found
     trail = trace(target, HasDtype(target.dtype), failed)
-    return tell(
+    return failure_finding(
         failed,
         "dtype/integer-target",
         verdict=f"the target is {dtype_name(target.dtype)}, the backward of {call.name} needs "

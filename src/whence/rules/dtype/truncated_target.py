@@ -36,7 +36,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.dtype.blended_labels import blended_labels
 from whence.rules.operations import DISTANCES, SAME_NUMBERS
 from whence.rules.rule import study_rule
-from whence.rules.telling import dtype_name, tell_silent
+from whence.rules.telling import dtype_name, silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import CASTS, WRITES, Cut, Value
@@ -70,7 +70,7 @@ def truncated_target(study: Study) -> Finding | None:
         if found is None or not _matters(found[2]):
             continue
         trail, spot, cut, kind = found
-        return tell_silent(
+        return silent_finding(
             study,
             "dtype/truncated-target",
             spot=spot,

@@ -34,7 +34,7 @@ from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import call_rule, study_rule
-from whence.rules.telling import dtype_name, spot_at, tell_call, tell_silent
+from whence.rules.telling import call_finding, dtype_name, silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
@@ -85,7 +85,7 @@ def wrapped(call: Call) -> Finding | None:
         f"{dtype_name(result.dtype)} {call.name.strip('_')} wrapped around in {share:.0%} of the "
         f"elements: {int(wide[index])} became {int(result[index])}"
     )
-    return tell_call(
+    return call_finding(
         call,
         "dtype/uint8-wrap",
         verdict=verdict,
@@ -141,7 +141,7 @@ def wrapped_before_training(study: Study) -> Finding | None:
         return None
     if found is None or found.share < ENOUGH:
         return None
-    return tell_wrapped(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
+    return wrapped_finding(study, found, study.now.deliveries[0][0].info.built, OTHER_END)
 
 
 def _inverted_bytes(study: Study) -> Finding | None:
@@ -160,7 +160,7 @@ def _inverted_bytes(study: Study) -> Finding | None:
             bits = study.content(turned.operands[0])
             if bits is None or not bits.numel() or int(bits.max()) > 1 or turned.site is None:
                 continue
-            return tell_silent(
+            return silent_finding(
                 study,
                 "dtype/uint8-wrap",
                 spot=Spot.of_site(turned.site),
@@ -209,11 +209,11 @@ def _bytes_of(leaf: torch.Tensor) -> Iterator[bytes]:
         yield bytes((each.double() * scale).round().to(torch.uint8).flatten().tolist())
 
 
-def tell_wrapped(
+def wrapped_finding(
     facts: Study | Audit, found: Wrap, symptom: Spot | None, what: str
 ) -> Finding | None:
     """Report wrapped NumPy arithmetic, which no PyTorch call shows."""
-    return tell_silent(
+    return silent_finding(
         facts,
         "dtype/uint8-wrap",
         spot=found.spot,

@@ -14,7 +14,7 @@ from whence.lineage.trail import Birth, Trail, trace
 from whence.rules.dtype.operands import cast_patch
 from whence.rules.indexing import Beyond, out_of_range
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import describe, dtype_name, tell
+from whence.rules.telling import describe, dtype_name, failure_finding
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 
@@ -94,7 +94,7 @@ def _report_cast(
 ) -> Finding | None:
     limits = torch.iinfo(getattr(torch, narrow))
     seen = before is not None
-    return tell(
+    return failure_finding(
         failed,
         "dtype/narrowed",
         verdict=f"{original} became {found.value} in a cast to {narrow}, out of range for "

@@ -9,7 +9,7 @@ from itertools import takewhile
 from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, give_by_name
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -57,7 +57,7 @@ def checkpoint_cut(audit: Audit) -> Finding | None:
         cut.setdefault(call.site, (call, set()))[1].update(lost)
     for site, (call, lost) in cut.items():
         if lost:
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "gradient/checkpoint-cut",
                 spot=Spot.of_site(site),

@@ -31,7 +31,7 @@ from whence.lineage.graph import Lost, call_of, freed_before, made_before, nodes
 from whence.lineage.keeping import keepers_of, put_there
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.definitions import own_nodes
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
@@ -80,7 +80,7 @@ def double_backward(failed: FailedCall) -> Finding | None:
     ):
         chain.append(used.hop("used again here"))
     where = f" at {earlier.file}:{earlier.line}"
-    return tell(
+    return failure_finding(
         failed,
         "gradient/double-backward",
         verdict="the loss reaches into a graph that an earlier backward has freed",

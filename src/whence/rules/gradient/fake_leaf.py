@@ -12,7 +12,7 @@ from whence.lineage.properties import Property
 from whence.rules.gradient.flow import WRAPS, joins, stacked, unwrapped
 from whence.rules.gradient.no_graph import cut_text
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.spots import Spot
 from whence.source.text import last_name
 from whence.tape.tape import Call, Value
@@ -66,7 +66,7 @@ def fake_leaf(study: Study) -> Finding | None:
             f" Also remove {cut_text(cut)} at {hop.file}:{hop.line}, which detached the loss "
             "before.",
         )
-    return tell_silent(
+    return silent_finding(
         study,
         "gradient/fake-leaf",
         spot=spot,

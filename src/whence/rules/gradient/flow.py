@@ -15,7 +15,7 @@ from whence.rules.gradient.numbers import TO_NUMBERS, number_in_loss
 from whence.rules.gradient.sampled import blocked_by_sample
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule, study_rule
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.statements import remove_statement
@@ -77,7 +77,7 @@ def detached(audit: Audit) -> Finding | None:
             continue
         spot = switch_around(cut) if not cut.grad_mode else None
         names = [each.name or f"a weight {shape_text(each.first.shape)}" for each in lost]
-        return tell_silent(
+        return silent_finding(
             audit,
             "gradient/detached",
             spot=spot or Spot.of_site(cut.site),
@@ -269,7 +269,7 @@ def _no_gradients(study: Study) -> Finding | None:
     cut = next(_cuts_in(study, known), None)
     if cut is None:
         return None
-    return tell_silent(
+    return silent_finding(
         study,
         "gradient/detached",
         spot=spot_at(cut.site),

@@ -38,7 +38,7 @@ from whence.rules.gradient.masks import Mask, leaking_mask
 from whence.rules.operations import ATTENTION, CONVOLUTIONS, PRODUCTS, RECURRENT, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Predictions, Shift, by_time, series, shifts
-from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.rules.telling import place_of, silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import Run
@@ -88,7 +88,7 @@ def _report(study: Study, shift: Shift, step: int) -> Finding | None:
     blamed = mask.call if mask is not None else _padding(leak)
     why, fix = _reason(leak, mask)
     here = Spot.of_site(shift.call.site) if shift.call.site is not None else None
-    return tell_silent(
+    return silent_finding(
         study,
         "gradient/future-leak",
         spot=spot_at(blamed.site if blamed is not None else None)

@@ -11,7 +11,7 @@ from whence.lineage.graph import Lost, call_of, change_after, lost_in, node_name
 from whence.rules.gradient.double_backward import Carried, carried_beyond, where_kept
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
@@ -82,7 +82,7 @@ def stepped_early(failed: FailedCall) -> Finding | None:
         return _carried_state(
             failed, carried, step, name=name, steps=_steps_between(failed, lost, step)
         )
-    return tell(
+    return failure_finding(
         failed,
         "gradient/stepped-early",
         verdict=f"the optimizer changed {name} between forward and backward",
@@ -112,7 +112,7 @@ def _carried_state(
     hops = ((stepped.hop(f"changes {name}"),) if kept is not None else ()) + (
         (Spot.of_site(use).hop("the loss is computed from it"),) if use is not None else ()
     )
-    return tell(
+    return failure_finding(
         failed,
         "gradient/stepped-early",
         verdict="the loss depends on a graph from before "
@@ -158,7 +158,7 @@ def in_place(failed: FailedCall) -> Finding | None:
         return None
     made, change, value = found
     spot = Spot.of_site(change.site) if change.site is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "gradient/in-place",
         verdict=f"{change.name} overwrote a value that the backward of {made.name} needs",
@@ -197,7 +197,7 @@ def _leaf_changed(failed: FailedCall) -> torch.Tensor | None:
 
 def _report_leaf(failed: FailedCall, leaf: torch.Tensor) -> Finding | None:
     spot = Spot.of_site(failed.site) if failed.site is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "gradient/in-place",
         verdict=f"a parameter of shape {shape_text(leaf.shape)} is changed in place while "

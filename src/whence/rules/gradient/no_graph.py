@@ -34,7 +34,7 @@ from whence.lineage.properties import Property
 from whence.lineage.switches import frozen_at, left_off, switch_around, way_out
 from whence.rules.gradient.subject import differentiated
 from whence.rules.rule import rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.text import last_name
@@ -70,7 +70,7 @@ def no_graph(failed: FailedCall) -> Finding | None:
         return _report_constant(failed) if loss is not None and failed.name == "grad" else None
     cut = _cut(failed, loss)
     was_seen = failed.value(loss).call is not None or cut.kind is not Kind.UNKNOWN
-    return tell(
+    return failure_finding(
         failed,
         "gradient/no-graph",
         verdict=f"the loss has no graph: {_verdict(cut)}",
@@ -100,7 +100,7 @@ def _report_constant(failed: FailedCall) -> Finding | None:
     made = failed.value(given).call
     spot = _place(made) if made is not None and not made.forgotten else None
     cut = made if spot is not None and made is not None and _cuts(made) else None
-    return tell(
+    return failure_finding(
         failed,
         "gradient/no-graph",
         verdict="torch.autograd.grad is called for an input that does not require grad",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
@@ -46,7 +46,7 @@ def blocked_by_sample(study: Study) -> Finding | None:
         if _is_weighed(study, drawn, decided) or not _goes_on(study, drawn, own):
             continue
         assert call.site is not None
-        return tell_silent(
+        return silent_finding(
             study,
             "gradient/detached",
             spot=Spot.of_site(call.site),

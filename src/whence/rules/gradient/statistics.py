@@ -6,7 +6,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 
 CHECKS = 3
 SAMPLES = 64
@@ -44,7 +44,7 @@ def dead_units(audit: Audit) -> Finding | None:
             continue
         dead = int((~fired).sum())
         if dead >= 0.5 * fired.numel():
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "gradient/dead-units",
                 spot=entry.spot,
@@ -85,7 +85,7 @@ def saturated(audit: Audit) -> Finding | None:
         return None
     for entry in audit.units.entries.values():
         if len(entry.flat) >= CHECKS and min(entry.flat) > 0.8:
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "gradient/saturated",
                 spot=entry.spot,
@@ -129,7 +129,7 @@ def vanishing(audit: Audit) -> Finding | None:
     if len(checks) < CHECKS or any(each[0][1] > VANISHED * each[-1][1] for each in checks):
         return None
     (first, small, spot), (last, large, _) = checks[-1][0], checks[-1][-1]
-    return tell_silent(
+    return silent_finding(
         audit,
         "gradient/vanishing",
         spot=spot,
@@ -176,7 +176,7 @@ def exploding(audit: Audit) -> Finding | None:
     if len(seen) < CHECKS:
         return None
     last = seen[-1]
-    return tell_silent(
+    return silent_finding(
         audit,
         "gradient/exploding",
         spot=last.spot,

@@ -27,7 +27,7 @@ from whence.finding import Finding
 from whence.ledgers.study import Study
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import study_rule
-from whence.rules.telling import shape_text, tell_silent
+from whence.rules.telling import shape_text, silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.source.statements import reached
@@ -58,7 +58,7 @@ def symmetric(study: Study) -> Finding | None:
             stack = study.modules.built_at(owner[0]) if owner is not None else ()
             built = Spot.of_site(stack[0]) if stack else None
             name = study.modules.name_of(weight) or f"a weight {shape_text(weight.shape)}"
-            return tell_silent(
+            return silent_finding(
                 study,
                 "gradient/symmetric",
                 spot=Spot.of_site(made.site)

@@ -37,7 +37,7 @@ from whence.rules.custom_functions import (
 )
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.tape.replay import leaving_no_trace
 from whence.tape.tape import Call, CustomFunction, Value
@@ -264,7 +264,7 @@ def _report(study: Study, call: Call, func: CustomFunction, found: Difference) -
     factor = (
         f", {number_text(ratio)} times as much" if ratio is not None and abs(ratio) < 1e6 else ""
     )
-    return tell_silent(
+    return silent_finding(
         study,
         "gradient/wrong-custom",
         spot=spot,

@@ -8,7 +8,7 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.rules.gradient.flow import ENOUGH, unmoved_text, weights_text, without_gradient
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -64,7 +64,7 @@ def zero_derivative(audit: Audit) -> Finding | None:
                 and call.outputs[0].requires_grad
             ):
                 names = [each.name or "a weight" for each in lost]
-                return tell_silent(
+                return silent_finding(
                     audit,
                     "gradient/zero-derivative",
                     spot=Spot.of_site(call.site),

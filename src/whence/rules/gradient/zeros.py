@@ -12,7 +12,7 @@ from whence.ledgers.study import Study
 from whence.rules.gradient.symmetric import initialised
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.tape.tape import Call, Value
 
 
@@ -36,7 +36,7 @@ def zeros_multiplied(study: Study) -> Finding | None:
             for each in (earlier, later)
         ]
         made = initialised(study, earlier)
-        return tell_silent(
+        return silent_finding(
             study,
             "gradient/zero-derivative",
             spot=spot_at(made.site) if made is not None else None,

@@ -15,7 +15,7 @@ from whence.rules.footprints import FIRST, footprints, is_of_data, stand_side_by
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import COMPARISONS, ELEMENTWISE, SAME_SHAPE_LOSSES
 from whence.rules.source_operands import operand_nodes, operands_of_study
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.tape.batches import BatchLeaf
 from whence.tape.tape import Call, Value, map_leaves
@@ -121,7 +121,7 @@ def _report(study: Study, loss: Loss, meetings: dict[Call, tuple[Value, Value]])
         # Where both are only added up, the alignment does not matter.
         return None
     number = number_text(float(fixed.detach()))
-    return tell_silent(
+    return silent_finding(
         study,
         "loss/broadcast",
         spot=spot_at(call.site),

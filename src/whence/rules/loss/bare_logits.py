@@ -11,7 +11,7 @@ from whence.finding import Finding, Operand
 from whence.rules.loss.probabilities import SIGMOID, SOFTMAX, made_by
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -51,7 +51,7 @@ def bare_logits(failed: FailedCall) -> Finding | None:
     layer = failed.scope.module if failed.scope is not None else None
     built = failed.modules.built_at(layer) if isinstance(layer, nn.BCELoss) else ()
     site = built[0] if built else failed.site
-    return tell(
+    return failure_finding(
         failed,
         "loss/double-sigmoid",
         verdict=f"binary_cross_entropy expects probabilities, got logits from {number_text(low)} "

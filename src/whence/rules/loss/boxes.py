@@ -29,7 +29,7 @@ from whence.ledgers.study import Study
 from whence.lineage.properties import Shows
 from whence.lineage.trail import trace
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import describe, spot_at, tell_silent
+from whence.rules.telling import describe, silent_finding, spot_at
 from whence.tape.tape import Call, Value
 
 DIFFERENCES = frozenset({"sub", "__sub__", "subtract"})
@@ -69,7 +69,7 @@ def degenerate_box(study: Study) -> Finding | None:
             boxes, Shows(partial(_has_box_out_of_order, boxes.shape[-1]), study.tape), study
         )
         x1, y1, x2, y2 = (float(each) for each in content[_out_of_order(content)][0][:4])
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/degenerate-box",
             spot=trail.spot,

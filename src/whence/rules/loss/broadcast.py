@@ -52,7 +52,7 @@ from whence.rules.operations import (
 )
 from whence.rules.rule import Rank, call_rule, study_rule
 from whence.rules.source_operands import operand_nodes, operands_of_study
-from whence.rules.telling import shape_text, tell_call, tell_silent
+from whence.rules.telling import call_finding, shape_text, silent_finding
 from whence.source.edits import Edit, diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.source.text import statement_of
@@ -90,7 +90,7 @@ def broadcast(study: Study) -> Finding | None:
         grown, compares = _grown(wide, narrow), call.name in DISTANCES | COMPARISONS
         spot = Spot.of_site(call.site)
         number = number_text(float(fixed.detach())) if fixed is not None else None
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/broadcast",
             spot=spot,
@@ -176,7 +176,7 @@ def _report_table(
         f"{shape_text(right.shape)}"
     )
     met = (Spot.of_site(call.site).hop(use),) if call.site else ()
-    return tell_silent(
+    return silent_finding(
         study,
         "loss/broadcast",
         spot=Spot.of_site(made.site),
@@ -239,7 +239,7 @@ def _report_metric(call: Call) -> Finding | None:
         f"each prediction is compared with every label: {shape_text(wide.shape)} and "
         f"{shape_text(narrow.shape)} broadcast to {shape_text(grown)}"
     )
-    return tell_call(
+    return call_finding(
         call,
         "loss/broadcast",
         verdict=verdict,

@@ -31,7 +31,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.units import CONSTANT, RELUS
 from whence.rules.operations import COMPARISONS, SAME_NUMBERS
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import place_of, tell_silent
+from whence.rules.telling import place_of, silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -67,7 +67,7 @@ def constant_prediction(audit: Audit) -> Finding | None:
         if causes - follows:
             continue
         text = _text(alike, audit)
-        return tell_silent(
+        return silent_finding(
             audit,
             "loss/constant-prediction",
             spot=text.spot or spot,

@@ -13,7 +13,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import slope
 from whence.rules.nonfinite.telling import number_text
-from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.rules.telling import place_of, silent_finding, spot_at
 from whence.source.edits import diff_of, insert_before, replace_node
 from whence.source.spots import Spot
 from whence.source.text import text_of
@@ -53,7 +53,7 @@ def divergence_maximised(study: Study) -> Finding | None:
             if not _only_linear(study, loss, call):
                 continue
             spot, number = place_of(call, study), study.content(call.outputs[0])
-            return tell_silent(
+            return silent_finding(
                 study,
                 "loss/sign",
                 spot=spot,
@@ -178,7 +178,7 @@ def _report_subtracted(study: Study, loss: Loss, made: Call, taken: Call) -> Fin
             patch = diff_of(replace_node(spot.filename, node, text))
         case _:
             patch = None
-    return tell_silent(
+    return silent_finding(
         study,
         "loss/sign",
         spot=spot,

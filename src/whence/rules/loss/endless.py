@@ -10,9 +10,9 @@ from itertools import pairwise
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
-from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.nonfinite.telling import number_text, trip_finding
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -41,7 +41,7 @@ def fell_without_bound(trip: Trip) -> Finding | None:
     if known is None or at is None:
         return None
     made = _made(at)
-    return tell_trip(
+    return trip_finding(
         trip,
         ID,
         spot=made or Spot.of_site(at),
@@ -63,7 +63,7 @@ def falls_without_bound(audit: Audit) -> Finding | None:
         return None
     at = backwards[-1].stack[0]
     made = _made(at)
-    return tell_silent(
+    return silent_finding(
         audit,
         ID,
         spot=made or Spot.of_site(at),

@@ -30,7 +30,7 @@ from whence.rules.loss.shifting import leaves_out_first, shifted_by, shifted_in_
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
 from whence.rules.sequences import Shift, by_time, repeats_its_input, shifts
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
 
@@ -52,7 +52,7 @@ def _report(study: Study, loss: Call, by: int, shift: Shift | None) -> Finding |
     made = late or _made(study, loss)
     spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     here = Spot.of_site(loss.site) if loss.site is not None else None
-    return tell_silent(
+    return silent_finding(
         study,
         "loss/label-shift",
         spot=spot or here,

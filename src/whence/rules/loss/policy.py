@@ -14,7 +14,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Loss, Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.operations import SAME_NUMBERS
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -61,7 +61,7 @@ def returns_minimised(study: Study) -> Finding | None:
         ):
             continue
         spot = spot_at(_place(study, loss, scores).site)
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/sign",
             spot=spot,

@@ -15,7 +15,7 @@ from whence.lineage.ancestry import ancestors
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
+from whence.rules.telling import place_of, shape_text, silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import Run
@@ -270,7 +270,7 @@ def not_log_probabilities(study: Study) -> Finding | None:
         maker = softmax or given.call
         name = softmax.name if softmax is not None else "its input"
         value = study.content(loss.value)
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/not-log-probabilities",
             spot=shared
@@ -339,7 +339,7 @@ def one_class(study: Study) -> Finding | None:
         if given is None or len(given.shape) < 2 or given.shape[1] != 1 or call.site is None:
             continue
         spot = Spot.of_site(call.site)
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/one-class",
             spot=spot,
@@ -404,7 +404,7 @@ def _report_twice(
     fixed = without.contents.get(made) if without is not None else None
     before = study.content(made)
     other = _other_user(study, applied, call) if shared is None else None
-    return tell_silent(
+    return silent_finding(
         study,
         rule,
         spot=shared or place_of(applied, study),

@@ -13,7 +13,7 @@ from whence.ledgers.study import Loss, Study
 from whence.lineage.dependence import slope
 from whence.rules.loss.probabilities import argument
 from whence.rules.operations import SAME_NUMBERS
-from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.rules.telling import place_of, silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import is_weight
@@ -41,7 +41,7 @@ def random_ranked_first(study: Study) -> Finding | None:
         if not _is_drawn(study, raised, lowered):
             continue
         spot = place_of(call, study)
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/sign",
             spot=spot,

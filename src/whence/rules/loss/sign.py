@@ -37,7 +37,7 @@ from whence.rules.loss.ranking import random_ranked_first
 from whence.rules.nonfinite.telling import number_text
 from whence.rules.operations import SAME_NUMBERS, SAME_SHAPE_LOSSES
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import place_of, spot_at, tell_silent
+from whence.rules.telling import place_of, silent_finding, spot_at
 from whence.tape.slices import is_random
 from whence.tape.tape import Call, Value
 
@@ -79,7 +79,7 @@ def sign(study: Study) -> Finding | None:
             return None
         if _is_minimised(study, loss, call):
             return None
-        return tell_silent(
+        return silent_finding(
             study,
             "loss/sign",
             spot=place_of(_term(study, loss, call), study),

@@ -39,7 +39,7 @@ from whence.rules.loss.attending import summed_axis
 from whence.rules.operations import LOSSES, RESHAPES
 from whence.rules.rule import Rank, study_rule
 from whence.rules.shape.samples import first_is_batch
-from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.rules.telling import place_of, shape_text, silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.replay import Run
@@ -62,7 +62,7 @@ def softmax_axis(study: Study) -> Finding | None:
             continue
         symptom = Spot.of_site(loss.call.site) if loss.call.site is not None else None
         if given.shape[axis] == 1 and given.numel > 1 and _always_one(study, call):
-            return tell_silent(
+            return silent_finding(
                 study,
                 "loss/softmax-axis",
                 spot=place_of(call, study),
@@ -82,7 +82,7 @@ def softmax_axis(study: Study) -> Finding | None:
                 ),
             )
         if (meant := summed_axis(study, call, axis)) is not None:
-            return tell_silent(
+            return silent_finding(
                 study,
                 "loss/softmax-axis",
                 spot=place_of(call, study),
@@ -106,7 +106,7 @@ def softmax_axis(study: Study) -> Finding | None:
             others = [other for other, size in enumerate(given.shape) if other != axis and size > 1]
             if summed := _summed_over(study, call):
                 others = summed
-            return tell_silent(
+            return silent_finding(
                 study,
                 "loss/softmax-axis",
                 spot=place_of(call, study),
@@ -146,7 +146,7 @@ def _read_differently(study: Study, loss: Loss, call: Call, axis: int) -> tuple[
 
 def _report_read(study: Study, call: Call, axis: int, reader: Call, wanted: int) -> Finding | None:
     given = call.operands[0]
-    return tell_silent(
+    return silent_finding(
         study,
         "loss/softmax-axis",
         spot=place_of(call, study),

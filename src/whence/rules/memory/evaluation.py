@@ -29,7 +29,7 @@ from whence.rules.optimizer.modes import is_read
 from whence.rules.optimizer.switching import training_sites
 from whence.rules.rule import audit_rule
 from whence.rules.shape.layers import root_of
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.blocks import has_in_it, is_run_as_written, part_around
 from whence.source.edits import diff_of
 from whence.source.spots import Spot
@@ -79,7 +79,7 @@ def eval_graph(audit: Audit) -> Finding | None:
         default=0,
     )
     total = size * max(kept, 1)
-    return tell_silent(
+    return silent_finding(
         audit,
         "memory/eval-graph",
         spot=Spot.of_site(scopes[key].called_from[0]),

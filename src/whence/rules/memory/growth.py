@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.memory import Holding
 from whence.rules.memory.filling import filled_at
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.definitions import Kind, find_definition
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
@@ -216,7 +216,7 @@ def _report(
         return None
     loud = holding.bytes >= LOUD_BYTES or _rate(holding) >= LOUD_RATE
     steps = f" in step {holding.sizes[-1][0]}" if audit.step else ""
-    return tell_silent(
+    return silent_finding(
         audit,
         rule,
         spot=spot,

@@ -30,7 +30,7 @@ import ast
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.spots import Spot
 
 PATIENT = frozenset({"sleep", "input", "wait_for_debugger", "breakpoint", "readline", "getpass"})
@@ -64,7 +64,7 @@ def hang(audit: Audit) -> Finding | None:
             "Find the rank that does not get here: every rank must enter the same collectives in "
             "the same order. " + fix
         )
-    return tell_silent(
+    return silent_finding(
         audit,
         "memory/hang",
         spot=Spot.of_site(site),

@@ -11,7 +11,7 @@ from whence.rerun.child import NotPossible, run_in_child
 from whence.rerun.permission import Need
 from whence.rules.nonfinite.guards import guarded_update
 from whence.rules.nonfinite.remedies import nonzero_divisor
-from whence.rules.nonfinite.telling import number_text, place_text, tell_trip, what_of
+from whence.rules.nonfinite.telling import number_text, place_text, trip_finding, what_of
 from whence.rules.rule import Rank, trip_rule
 from whence.rules.telling import describe
 from whence.source.spots import Spot
@@ -31,7 +31,7 @@ def _unexplained(trip: Trip) -> Finding | None:
     if lost:
         name = trip.modules.name_of(lost[0]) or f"a weight of shape {tuple(lost[0].shape)}"
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        return tell_trip(
+        return trip_finding(
             trip,
             "nonfinite/update",
             spot=None,
@@ -46,7 +46,7 @@ def _unexplained(trip: Trip) -> Finding | None:
         )
     if trip.now.is_over:
         return _read_late(trip)
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/gradient-applied",
         spot=None,
@@ -62,7 +62,7 @@ def _unexplained(trip: Trip) -> Finding | None:
 
 def _read_late(trip: Trip) -> Finding | None:
     """Report a step on an accelerator whose inputs were freed before its values arrived."""
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/gradient-applied",
         spot=None,
@@ -188,7 +188,7 @@ def gradient_applied(trip: Trip) -> Finding | None:
         else "NaN or Inf"
     )
     known = spot is not None
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/gradient-applied",
         spot=spot,

@@ -24,7 +24,7 @@ from whence.rules.nonfinite.telling import (
     module_path,
     number_text,
     place_text,
-    tell_trip,
+    trip_finding,
     trouble_text,
 )
 from whence.rules.rule import trip_rule
@@ -294,7 +294,7 @@ def _report_made_before(trip: Trip, born: Born, call: Call, reason: Reason) -> F
     assert call.site is not None
     # The reproduction script is built around this call.
     trip.born, trip.gradient = born, None
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/backward",
         spot=Spot.of_site(call.site),
@@ -373,7 +373,7 @@ def backward(trip: Trip) -> Finding | None:
             Spot.of_site(earlier.site).hop(f"{earlier.name} gave {where} at that element"),
             *story.chain,
         )
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/backward",
         spot=story.spot or spot,

@@ -11,7 +11,7 @@ from whence.finding import Finding, Operand
 from whence.lineage.ancestry import origin_call
 from whence.rules.refusals import refusing
 from whence.rules.rule import rule
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 
@@ -35,7 +35,7 @@ def out_of_range(failed: FailedCall) -> Finding | None:
     spot = Spot.of_site(made.site) if made is not None and made.site is not None else None
     kind = type(names["self"]).__name__
     allowed, fix = _wanted(constraint)
-    return tell(
+    return failure_finding(
         failed,
         "nonfinite/forward",
         verdict=f"{kind}'s {name} must be {allowed}, got {_bad(value, constraint)}"

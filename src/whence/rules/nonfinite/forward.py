@@ -41,7 +41,7 @@ from whence.rules.nonfinite.telling import (
     number_text,
     operand_hops,
     place_text,
-    tell_trip,
+    trip_finding,
 )
 from whence.rules.nonfinite.treatment import treat
 from whence.rules.rule import Rank, trip_rule
@@ -317,7 +317,7 @@ def _is_in_line(one: Spot, other: Spot) -> bool:
     return (one.filename, one.line) == (other.filename, other.line)
 
 
-def tell_forward(
+def forward_finding(
     rule: str,
     scenario: Scenario,
     *,
@@ -347,7 +347,7 @@ def tell_forward(
         if scenario.output.numel() > 1
         else ""
     )
-    return tell_trip(
+    return trip_finding(
         trip,
         rule,
         spot=spot,
@@ -435,7 +435,7 @@ def overflow(trip: Trip) -> Finding | None:
         else f"Run {scenario.call.name} in float32 (`.float()` on its operands), or scale the "
         "operands first.",
     )
-    return tell_forward(
+    return forward_finding(
         "nonfinite/overflow",
         scenario,
         cure=_widened,
@@ -474,4 +474,4 @@ def forward(trip: Trip) -> Finding | None:
     scenario = scenario_of(trip)
     if scenario is None:
         return None
-    return fell_without_bound(trip) or tell_forward("nonfinite/forward", scenario)
+    return fell_without_bound(trip) or forward_finding("nonfinite/forward", scenario)

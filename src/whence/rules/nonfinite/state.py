@@ -12,7 +12,7 @@ from whence.lineage.rows import blamed_rows, is_finite_outcome
 from whence.rules.data.nonfinite import operation_of, source_of
 from whence.rules.loss.endless import fell_without_bound
 from whence.rules.nonfinite.forward import clamped, scenario_of
-from whence.rules.nonfinite.telling import module_path, tell_trip
+from whence.rules.nonfinite.telling import module_path, trip_finding
 from whence.rules.rule import Rank, trip_rule
 from whence.source.spots import Spot
 from whence.tape.tape import Call
@@ -46,7 +46,7 @@ def state(trip: Trip) -> Finding | None:
         return None
     names = ", ".join(trip.evidence.names)
     if trip.optimizer is not None:
-        return fell_without_bound(trip) or tell_trip(
+        return fell_without_bound(trip) or trip_finding(
             trip,
             "nonfinite/state",
             spot=Spot.of_site(trip.stack[0]) if trip.stack else None,
@@ -70,7 +70,7 @@ def state(trip: Trip) -> Finding | None:
     sample: Sample | None = rows.sample() if rows is not None else None
     written = Spot.of_site(call.site) if call is not None and call.site is not None else None
     began = _began(trip, call)
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/state",
         spot=began.spot or written,

@@ -121,7 +121,7 @@ def severity_of(trip: Trip) -> Severity:
     return Severity.ERROR
 
 
-def tell_trip(
+def trip_finding(
     trip: Trip,
     rule: str,
     *,

@@ -28,11 +28,11 @@ from typing import Any
 from whence.finding import Finding, Operand, Severity
 from whence.ledgers.study import Study
 from whence.lineage.births import UNINITIALISED
-from whence.rules.nonfinite.forward import scenario_of, tell_forward
+from whence.rules.nonfinite.forward import forward_finding, scenario_of
 from whence.rules.nonfinite.reasons import Reason
 from whence.rules.rule import Rank, study_rule, trip_rule
 from whence.rules.source_operands import operand_nodes
-from whence.rules.telling import describe, place_of, spot_at, tell_silent
+from whence.rules.telling import describe, place_of, silent_finding, spot_at
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
@@ -98,7 +98,7 @@ def read_before_written(study: Study) -> Finding | None:
         if made.value.storage in written or not made.value.numel or not study.is_used(loss):
             continue
         spot = made.spot
-        return tell_silent(
+        return silent_finding(
             study,
             "nonfinite/uninitialised",
             spot=spot,
@@ -220,7 +220,7 @@ def uninitialised(trip: Trip) -> Finding | None:
         why=f"{scenario.call.name} does not set its elements: they hold whatever was in memory.",
         fix=f"Replace {scenario.call.name} with torch.zeros, or initialise the tensor before use.",
     )
-    found = tell_forward("nonfinite/uninitialised", scenario)
+    found = forward_finding("nonfinite/uninitialised", scenario)
     if found is None:
         return None
     # No update used the result: a trial pass on memory that happens to hold NaN.

@@ -15,9 +15,9 @@ from whence.lineage.lines import operation_in
 from whence.lineage.properties import NotFinite
 from whence.lineage.trail import trace
 from whence.lineage.updating import Remade
-from whence.rules.nonfinite.forward import scenario_of, tell_forward
+from whence.rules.nonfinite.forward import forward_finding, scenario_of
 from whence.rules.nonfinite.remedies import nonzero_divisor
-from whence.rules.nonfinite.telling import number_text, tell_trip, trouble_text
+from whence.rules.nonfinite.telling import number_text, trip_finding, trouble_text
 from whence.rules.optimizer.rates import set_at
 from whence.rules.rule import Rank, trip_rule
 from whence.source.edits import diff_of, replace_node
@@ -62,7 +62,7 @@ def update(trip: Trip) -> Finding | None:
         scenario.reason = replace(
             scenario.reason, verdict=f"{scenario.reason.verdict} in the weight update"
         )
-        return tell_forward("nonfinite/update", scenario, phase="optimizer")
+        return forward_finding("nonfinite/update", scenario, phase="optimizer")
     return _found_in_weights(trip)
 
 
@@ -83,7 +83,7 @@ def _report(trip: Trip, bad: BadUpdate) -> Finding | None:
     if bad.eps is None:
         return _own_optimizer(trip, bad, names)
     spot = Spot.of_site(trip.built[0]) if trip.built else None
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=spot,
@@ -105,7 +105,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
     """Report a custom optimizer that made its weights NaN or Inf."""
     remade = bad.remade
     if not isinstance(remade, Remade):
-        return tell_trip(
+        return trip_finding(
             trip,
             "nonfinite/update",
             spot=Spot.of_site(trip.stack[0]) if trip.stack else None,
@@ -127,7 +127,7 @@ def _own_optimizer(trip: Trip, bad: BadUpdate, names: str) -> Finding | None:
         if remade.made_by is not None
         else ""
     )
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=remade.spot,
@@ -192,7 +192,7 @@ def _found_in_weights(trip: Trip) -> Finding | None:
     name = trip.modules.name_of(tensor) or "a weight"
     if trip.step == 0:
         trail = trace(born.leaf, NotFinite(trip.tape), trip)
-        return tell_trip(
+        return trip_finding(
             trip,
             "nonfinite/uninitialised",
             spot=trail.spot,
@@ -208,7 +208,7 @@ def _found_in_weights(trip: Trip) -> Finding | None:
     if (found := _bad_rate(trip, name)) is not None:
         return found
     site = _last_update(trip)
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=Spot.of_site(site) if site is not None else None,
@@ -238,7 +238,7 @@ def _lost_before(trip: Trip, loss: torch.Tensor) -> Finding | None:
     name = trip.modules.name_of(lost[0]) or next(iter(trip.weights), "a weight")
     if (found := _bad_rate(trip, name)) is not None:
         return found
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=Spot.of_site(site),
@@ -261,7 +261,7 @@ def _bad_rate(trip: Trip, name: str) -> Finding | None:
     )
     if bad is None:
         return None
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=set_at(trip) or (Spot.of_site(trip.stack[0]) if trip.stack else None),
@@ -280,7 +280,7 @@ def _bad_rate(trip: Trip, name: str) -> Finding | None:
 def _manual_update(trip: Trip) -> Finding | None:
     """Report weights that the program computes itself from `torch.func` gradients."""
     name = trip.weights[0] if trip.weights else "the argument of the gradient function"
-    return tell_trip(
+    return trip_finding(
         trip,
         "nonfinite/update",
         spot=None,

@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.operations import LOSSES
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -58,7 +58,7 @@ def unscaled_accumulation(audit: Audit) -> Finding | None:
         )
         if not alike or backward.site is None or not _is_mean(audit, backward, count):
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/unscaled-accumulation",
             spot=Spot.of_site(backward.site),

@@ -18,7 +18,7 @@ from whence.rules.optimizer.targets import (
     trained_memory,
 )
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -96,7 +96,7 @@ def _one_network(audit: Audit, event: Event, target: ast.expr, source: ast.expr)
     if one == other:
         return None
     spot = definition_of(target, *event.stack)
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/aliased-weights",
         spot=spot or Spot.of_site(event.site),
@@ -126,7 +126,7 @@ def _kept_alias(audit: Audit, event: Event) -> Finding | None:
     ]
     if not kept or kept[-1].site is None:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/aliased-weights",
         spot=Spot.of_site(kept[-1].site),
@@ -149,7 +149,7 @@ def _states_share_memory(audit: Audit) -> Finding | None:
         first, last = events[0], events[-1]
         if len(events) < SEVERAL or first.site is None:
             continue
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=Spot.of_site(first.site),
@@ -179,7 +179,7 @@ def _saved_too_late(audit: Audit) -> Finding | None:
                 or not _is_taken_if_better(taken.site)
             ):
                 continue
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "optimizer/aliased-weights",
                 spot=Spot.of_site(taken.site),
@@ -232,7 +232,7 @@ def _moving_target(audit: Audit) -> Finding | None:
             continue
         name = audit.modules.path_of(module)
         spot = _data_assignment(audit, scope)
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=spot or Spot.of_site(scope.called_from[0]),
@@ -276,7 +276,7 @@ def _shallow_copy(audit: Audit) -> Finding | None:
         name = "the copy"
         if spot is not None and made is not None:
             name = f"`{text_of(spot.filename, made)}`"
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=spot or Spot.of_site(scope.called_from[0]),
@@ -320,7 +320,7 @@ def _two_names(audit: Audit) -> Finding | None:
         if not isinstance(call, ast.Call) or not gives_targets(audit, numbers):
             continue
         one, other = ast.unparse(call.func), ast.unparse(given.value)
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=Spot.of_node(site.filename, given.value),

@@ -10,7 +10,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind, OptimizerEntry
 from whence.rules.optimizer.rates import lines_that_set_rates
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.blocks import LOOPS, dotted, statements_around
 from whence.source.edits import diff_of, replace_node
 from whence.source.files import program_files
@@ -43,7 +43,7 @@ def unread_rate(audit: Audit) -> Finding | None:
             continue
         lines = [each for each in _attributes_set(audit) if isinstance(each.node(), ast.Assign)]
         spot = lines[0] if len(lines) == 1 else None
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/schedule",
             spot=spot or spot_at(entry.stack[0] if entry.stack else None),
@@ -116,7 +116,7 @@ def rate_decayed_per_step(audit: Audit) -> Finding | None:
 
 def _report_decayed(audit: Audit, entry: OptimizerEntry, spot: Spot) -> Finding | None:
     first, last = entry.rates[-1], entry.climb.rate
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/schedule",
         spot=spot,

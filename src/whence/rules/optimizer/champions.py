@@ -12,7 +12,7 @@ from whence.finding import Confidence, Finding
 from whence.ledgers.audit import Audit
 from whence.lineage.looking import Unknown, look
 from whence.rules.optimizer.copying import deep_copied
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.blocks import LOOPS, binds, dotted, statements_around
 from whence.source.definitions import own_nodes
 from whence.source.edits import diff_of, replace_node
@@ -34,7 +34,7 @@ def best_is_the_model(audit: Audit) -> Finding | None:
                 continue
             filename = frame.f_code.co_filename
             kept, live = text_of(filename, target), text_of(filename, _original(value))
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "optimizer/aliased-weights",
                 spot=Spot.of_node(filename, value),

@@ -16,7 +16,7 @@ from whence.ledgers.facts import all_weights_of
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
 from whence.ledgers.study import Study
 from whence.rules.rule import Rank, audit_rule, study_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.edits import diff_of
 from whence.source.sites import Site, variables
 from whence.source.statements import line_after, line_before
@@ -80,7 +80,7 @@ def missing_zero_grad(study: Study) -> Finding | None:
     whose = (
         f" of {study.entry.kind}" if len([each for each in study.built if each.steps]) > 1 else ""
     )
-    return tell_silent(
+    return silent_finding(
         study,
         "optimizer/missing-zero-grad",
         spot=unmade or spot_at(mistaken or (partial or backward).site),
@@ -135,7 +135,7 @@ def _not_cleared_by_hook(
             )
         case _:
             patch = None
-    return tell_silent(
+    return silent_finding(
         study,
         "optimizer/missing-zero-grad",
         spot=spot_at(step),
@@ -169,7 +169,7 @@ def closure_accumulates(audit: Audit) -> Finding | None:
             continue
         backward = added[-1]
         call = audit.loop.last(Kind.EVALUATE, entry.optimizer)
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/missing-zero-grad",
             spot=spot_at(backward.site),

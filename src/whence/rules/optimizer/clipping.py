@@ -10,7 +10,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.rules.optimizer.iterators import iterated
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -71,7 +71,7 @@ def ineffective_clip(audit: Audit) -> Finding | None:
         if useful or steps < ENOUGH or clips[-1].site is None:
             continue
         steps_at = [each.site for each in story if each.kind is Kind.STEP]
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/ineffective-clip",
             spot=Spot.of_site(clips[-1].site),
@@ -121,7 +121,7 @@ def _exhausted(audit: Audit) -> Finding | None:
         or not (found.lines or _used_itself(clips, empty[0], found.made))
     ):
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/ineffective-clip",
         spot=found.made,
@@ -151,7 +151,7 @@ def _of_gradients(audit: Audit) -> Finding | None:
     clips = [each for each in audit.loop.of(Kind.CLIP) if each.detail.get("are_gradients")]
     if len(clips) < ENOUGH or clips[-1].site is None:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/ineffective-clip",
         spot=spot_at(clips[-1].site),

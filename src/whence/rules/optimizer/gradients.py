@@ -16,7 +16,7 @@ from whence.rules.optimizer.rates import spot_of_formula
 from whence.rules.optimizer.tails import tail_dropped
 from whence.rules.optimizer.unreached import step_not_reached
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.blocks import dotted
 from whence.source.edits import Edit, diff_of
 from whence.source.sites import Site
@@ -80,7 +80,7 @@ def discarded_gradient(audit: Audit) -> Finding | None:
                 continue
             backward, clear = pairs[-1]
             meant = _meant(story, backward)
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "optimizer/discarded-gradient",
                 spot=Spot.of_site(site),
@@ -251,7 +251,7 @@ def no_update(audit: Audit) -> Finding | None:
                 if unmade is None
                 else None
             )
-            return unreached or tell_silent(
+            return unreached or silent_finding(
                 audit,
                 "optimizer/no-update",
                 spot=unmade or Spot.of_site(backwards[-1].site),
@@ -280,7 +280,7 @@ def no_update(audit: Audit) -> Finding | None:
             and all(not each.written for each in steps)
             and not _any_changed(audit, entry)
         ):
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "optimizer/no-update",
                 spot=spot_at(steps[-1].site),
@@ -305,7 +305,7 @@ def _any_backward(audit: Audit) -> bool:
 
 def _report_no_backward(audit: Audit, steps: list[Event]) -> Finding | None:
     unmade = uncalled_beside(steps[-1].site, "backward")
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/no-update",
         spot=unmade or spot_at(steps[-1].site),
@@ -333,7 +333,7 @@ def _bypassed(audit: Audit, entry: OptimizerEntry, backward: Site) -> Finding | 
     lost = [*entry.settings, *([plan.kind] if plan is not None and is_scheduled else [])]
     if not lost or not (is_cleared or is_scheduled) or not entry.stack:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/no-update",
         spot=spot_at(entry.stack[0]),
@@ -362,7 +362,7 @@ def _report_no_rate(audit: Audit, entry: OptimizerEntry) -> Finding | None:
         if plan is not None and plan.formula is not None and steered
         else None
     )
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/no-update",
         spot=formula or built,

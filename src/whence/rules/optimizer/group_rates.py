@@ -8,7 +8,7 @@ from typing import Any
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.facts import chosen_rate
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.spots import Spot
 
 ENOUGH = 48
@@ -48,7 +48,7 @@ def unmoved_groups(audit: Audit) -> Finding | None:
             continue
         least, most = min(still.values()), max(still.values())
         shown = f"{least:g}" if least == most else f"{least:g} to {most:g}"
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/learning-rate-low",
             spot=Spot.of_site(entry.stack[0]),

@@ -15,7 +15,7 @@ from whence.lineage.loops.turns import Rounds, rounds_of
 from whence.lineage.properties import IsNumber
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, rule
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.handlers import Fate
 from whence.source.sites import Site
@@ -44,7 +44,7 @@ def horizon(failed: FailedCall) -> Finding | None:
     reason, is_floored = _reason(planned, rounds)
     spot = found.spot or constructor
     kind = type(scheduler).__name__
-    return tell(
+    return failure_finding(
         failed,
         "optimizer/schedule",
         verdict=f"{kind} was built for {planned} steps, but the loop makes "

@@ -8,7 +8,7 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.rules.optimizer.copying import deep_copied, definition_of
 from whence.rules.optimizer.targets import trained_memory
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, insert_after
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -51,7 +51,7 @@ def average_of_itself(audit: Audit) -> Finding | None:
             ),
             "",
         )
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=Spot.of_site(made.site),
@@ -122,7 +122,7 @@ def _report_restored(audit: Audit, call: Call, made: Call) -> Finding | None:
         (audit.modules.name_of(each.tensor) for each in made.operands if each.tensor is not None),
         "",
     )
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/aliased-weights",
         spot=Spot.of_site(made.site),
@@ -156,7 +156,7 @@ def mixed_with_itself(audit: Audit) -> Finding | None:
         owner = _looped_over(call.site)
         spot = definition_of(owner, *call.stack) if owner is not None else None
         name = f"`{ast.unparse(owner)}`" if owner is not None else "the target"
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/aliased-weights",
             spot=spot or Spot.of_site(call.site),

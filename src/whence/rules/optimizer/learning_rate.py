@@ -12,11 +12,11 @@ from whence.lineage.following.trace import SourceTrace
 from whence.lineage.grounds import ground_of
 from whence.lineage.properties import IsNumber
 from whence.lineage.written import written_number, written_setting
-from whence.rules.nonfinite.telling import number_text, tell_trip
+from whence.rules.nonfinite.telling import number_text, trip_finding
 from whence.rules.optimizer.group_rates import unmoved_groups
 from whence.rules.optimizer.rates import capped, set_at
 from whence.rules.rule import Rank, audit_rule, trip_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -71,7 +71,7 @@ def learning_rate_high(trip: Trip) -> Finding | None:
     )
     written = _written(trip.built, trip.frames, chosen)
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
-    return tell_trip(
+    return trip_finding(
         trip,
         "optimizer/learning-rate-high",
         spot=written
@@ -103,7 +103,7 @@ def _raised(trip: Trip, trial: RateTrial, rate: float) -> Finding | None:
         return None
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     is_factor = trip.schedule is not None and trip.schedule.kind == "LambdaLR"
-    return tell_trip(
+    return trip_finding(
         trip,
         "optimizer/learning-rate-high",
         spot=spot,
@@ -134,7 +134,7 @@ def _by_hand(trip: Trip, trial: RateTrial) -> Finding | None:
     """Report an update that the program makes itself: only its size is known."""
     after = number_text(trial.after) if math.isfinite(trial.after) else "inf"
     before, smaller = number_text(trial.before), number_text(trial.smaller)
-    return tell_trip(
+    return trip_finding(
         trip,
         "optimizer/learning-rate-high",
         spot=Spot.of_site(trip.built[0]) if trip.built else None,
@@ -173,7 +173,7 @@ def never_recovered(audit: Audit) -> Finding | None:
         rate = float(f"{trial.rate * trial.factor:.3g}")
         written = _written(entry.stack, audit.frames, trial.rate)
         before, after = number_text(trial.before), number_text(trial.after)
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/learning-rate-high",
             spot=written
@@ -306,7 +306,7 @@ def _nothing_moves(audit: Audit) -> Finding | None:
     if not moved or max(moved) > 1e-3:
         return None
     rate = entry.rates[1]
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/learning-rate-low",
         spot=_written(entry.stack, audit.frames, rate)

@@ -11,7 +11,7 @@ from whence.rules.optimizer.edits import built_once
 from whence.rules.optimizer.freezing import gradient_cleared
 from whence.rules.optimizer.hoisting import built_by_the_caller, built_by_the_constructor, kept_at
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.sites import Site
 from whence.source.spots import Spot
 from whence.source.text import enclosing, tree_of
@@ -49,7 +49,7 @@ def recreated(audit: Audit) -> Finding | None:
             counts[site] = counts.get(site, 0) + 1
             if counts[site] >= ENOUGH:
                 kept, again = kept_at(entry.stack), _repeated(entry.stack)
-                return tell_silent(
+                return silent_finding(
                     audit,
                     "optimizer/recreated",
                     # An attribute is overwritten where it is set; a local variable is lost per
@@ -109,7 +109,7 @@ def frozen_moves(audit: Audit) -> Finding | None:
     if moved is None:
         return None
     names = [each or "a weight" for each in moved.detail["names"]]
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/frozen-moves",
         spot=Spot.of_site(moved.site) if moved.site is not None else _freezes(audit),

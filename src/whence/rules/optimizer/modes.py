@@ -41,7 +41,7 @@ from whence.rules.optimizer.by_hand import files_of
 from whence.rules.optimizer.switching import back_to_training, into_evaluation
 from whence.rules.rule import Rank, audit_rule, call_rule, study_rule
 from whence.rules.shape.layers import root_of
-from whence.rules.telling import tell_call, tell_silent
+from whence.rules.telling import call_finding, silent_finding
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.source.text import enclosing
@@ -96,7 +96,7 @@ def training_in_eval_mode(study: Study) -> Finding | None:
             continue
         kinds = ", ".join(sorted({type(each).__name__ for each in effective})[:3])
         unmade = uncalled_beside(study.stack[0] if study.stack else None, "train")
-        return tell_silent(
+        return silent_finding(
             study,
             "optimizer/wrong-mode",
             spot=unmade or Spot.of_site(switched.site),
@@ -181,7 +181,7 @@ def _evaluated_in_training_mode(audit: Audit) -> Finding | None:
         ):
             continue
         site = scopes[key].called_from[0]
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/wrong-mode",
             spot=Spot.of_site(site),
@@ -216,7 +216,7 @@ def _eval_not_called(audit: Audit) -> Finding | None:
     )
     if not spots:
         return None
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/wrong-mode",
         spot=spots[0],
@@ -292,7 +292,7 @@ def dropout_in_eval_mode(call: Call) -> Finding | None:
     if not _depends_on_mode(call) or _sets_training(call):
         return None
     verdict = f"F.{call.name} drops in eval mode: it is called without training="
-    return tell_call(
+    return call_finding(
         call,
         "optimizer/wrong-mode",
         verdict=verdict,

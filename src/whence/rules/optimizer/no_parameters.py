@@ -35,7 +35,7 @@ from whence.rules.optimizer.not_parameters import no_tensors
 from whence.rules.optimizer.ownership import hiding
 from whence.rules.refusals import refusing
 from whence.rules.rule import Rank, audit_rule, rule
-from whence.rules.telling import tell, tell_silent
+from whence.rules.telling import failure_finding, silent_finding
 from whence.source.definitions import find_definition
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -81,7 +81,7 @@ def no_parameters(failed: FailedCall) -> Finding | None:
             "Pass the parameters of the model that is trained. Check that the model's __init__ "
             "has run and assigned its layers, and what a filter selects."
         )
-    return tell(
+    return failure_finding(
         failed,
         "optimizer/no-parameters",
         verdict="the optimizer received no parameters",
@@ -105,7 +105,7 @@ def empty_group(audit: Audit) -> Finding | None:
             found = iterated_in(entry.stack, given) if given is not None else None
             if found is None or found.made is None or found.line is None:
                 continue
-            return tell_silent(
+            return silent_finding(
                 audit,
                 "optimizer/no-parameters",
                 spot=found.made,

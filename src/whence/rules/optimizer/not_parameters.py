@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from whence.finding import Finding, Operand
 from whence.rules.refusals import refusing
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.edits import Edit, diff_of, in_parentheses, insert_before, replace_node
 from whence.tape.failed import FailedCall
 
@@ -28,7 +28,7 @@ def no_tensors(failed: FailedCall) -> Finding | None:
     if not strange or isinstance(strange[0], dict) or (whole and isinstance(given, Iterator)):
         return None
     what, fix = _text(strange[0])
-    return tell(
+    return failure_finding(
         failed,
         "optimizer/no-parameters",
         verdict=f"the optimizer expects parameters, got {what}",

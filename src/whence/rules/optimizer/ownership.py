@@ -18,7 +18,7 @@ from whence.lineage.placing import put_in_place
 from whence.lineage.trail import where_built
 from whence.rules.optimizer.edits import built_after, missing_weights_added
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.definitions import name_in, own_nodes
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
@@ -79,7 +79,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
     built = Spot.of_site(stepping.stack[0]) if stepping.stack else None
     if hidden is not None:
         spot, where = hidden
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/missing-parameter",
             spot=spot,
@@ -99,7 +99,7 @@ def missing_parameter(audit: Audit) -> Finding | None:
     if (added := _added_later(audit, stepping, lost)) is not None:
         return _report_added(audit, stepping, added, names, some)
     left_out, chain = _left_out_at(audit, stepping, names[0])
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/missing-parameter",
         spot=left_out,
@@ -142,7 +142,7 @@ def _report_added(
     audit: Audit, stepping: OptimizerEntry, added: Site, names: list[str], some: str
 ) -> Finding | None:
     are = "are" if len(names) > 1 else "is"
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/missing-parameter",
         spot=Spot.of_site(added),
@@ -390,7 +390,7 @@ def stale_parameter(audit: Audit) -> Finding | None:
         if _was_there_before(audit, entry, weight):
             return _of_another(audit, entry, names, len(left))
         spot = _where_replaced(audit, weight)
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/stale-parameter",
             spot=spot or (Spot.of_site(entry.stack[0]) if entry.stack else None),
@@ -424,7 +424,7 @@ def _of_another(
 ) -> Finding | None:
     """Report an optimizer built for another network: a second one of its kind, or a copy."""
     some = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/stale-parameter",
         spot=Spot.of_site(entry.stack[0]) if entry.stack else None,
@@ -445,7 +445,7 @@ def _report_copy(
     audit: Audit, entry: OptimizerEntry, names: list[str], copied: tuple[Site, ...]
 ) -> Finding | None:
     """Report an optimizer whose weights were never part of the trained model."""
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/stale-parameter",
         spot=Spot.of_site(entry.stack[0]),

@@ -19,7 +19,7 @@ from whence.rules.optimizer.stepping import (
     update_after,
 )
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.blocks import target_of
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
@@ -412,7 +412,7 @@ def _report(
             'Configure when the trainer steps the scheduler (Lightning: "interval": "step" next '
             "to the scheduler), or count in the units of the trainer."
         )
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/schedule",
         spot=named or spot,

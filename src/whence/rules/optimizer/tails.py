@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind, OptimizerEntry
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.sites import Site
 
 ENOUGH = 3
@@ -38,7 +38,7 @@ def tail_dropped(audit: Audit, entry: OptimizerEntry) -> Finding | None:
         if any(not 0 < each.lost < each.largest for each in tails):
             continue
         last = tails[-1]
-        return tell_silent(
+        return silent_finding(
             audit,
             "optimizer/discarded-gradient",
             spot=spot_at(site),

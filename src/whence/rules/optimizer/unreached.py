@@ -9,7 +9,7 @@ from whence.finding import Finding
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import OptimizerEntry
 from whence.rules.optimizer.edits import names_of
-from whence.rules.telling import tell_silent
+from whence.rules.telling import silent_finding
 from whence.source.blocks import LOOPS, statements_around
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -26,7 +26,7 @@ def step_not_reached(
     guard = _guard(step, backward)
     test = text_of(backward.filename, guard.test) if guard is not None else ""
     counts = guard is not None and any(isinstance(each, ast.Mod) for each in ast.walk(guard.test))
-    return tell_silent(
+    return silent_finding(
         audit,
         "optimizer/no-update",
         spot=Spot.of_node(backward.filename, guard.test if guard is not None else step),

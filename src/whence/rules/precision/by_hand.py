@@ -9,7 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Event, Kind
 from whence.lineage.ancestry import ancestors
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.sites import Site
 from whence.tape.slices import BACKWARDS
 from whence.tape.tape import Call, Value
@@ -36,7 +36,7 @@ def clipped_manually(audit: Audit) -> Finding | None:
             continue
         call, after = pairs[-1]
         scale = scales[-1].detail["scale"]
-        return tell_silent(
+        return silent_finding(
             audit,
             "precision/clip-before-unscale",
             spot=spot_at(site),

@@ -10,7 +10,7 @@ from whence.finding import Finding, Severity
 from whence.ledgers.study import Study
 from whence.rules.precision.narrowing import where_narrowed
 from whence.rules.rule import Rank, study_rule
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.source.text import parent_of
 from whence.tape.replay import Run
@@ -50,7 +50,7 @@ def underflow(study: Study) -> Finding | None:
         if lost is None or lost[0] < MOST_LOST * lost[1]:
             continue
         zero, aimed, scale = lost
-        return tell_silent(
+        return silent_finding(
             study,
             "precision/underflow",
             spot=_where_half_began(study, half) or spot_at(half.site),

@@ -11,7 +11,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.precision.by_hand import clipped_manually
 from whence.rules.rule import Rank, audit_rule, trip_rule, trip_rules
-from whence.rules.telling import spot_at, tell_silent
+from whence.rules.telling import silent_finding, spot_at
 from whence.source.edits import diff_of
 from whence.source.sites import Site
 from whence.source.statements import line_before
@@ -89,7 +89,7 @@ def clip_before_unscale(audit: Audit) -> Finding | None:
         clip = found[-1][0]
         norm = clip.detail["norm"]
         scale = scales[-1].detail["scale"]
-        return tell_silent(
+        return silent_finding(
             audit,
             "precision/clip-before-unscale",
             spot=spot_at(clip.site),

@@ -9,7 +9,7 @@ from whence.ledgers.audit import Audit
 from whence.ledgers.loop import Kind
 from whence.rules.precision.narrowing import where_narrowed
 from whence.rules.rule import Rank, audit_rule
-from whence.rules.telling import dtype_name, tell_silent
+from whence.rules.telling import dtype_name, silent_finding
 from whence.source.spots import Spot
 
 ENOUGH = 3
@@ -50,7 +50,7 @@ def lost_updates(audit: Audit) -> Finding | None:
     weight = bad[-1].detail["worst"]()
     entry = next((each for each in reversed(audit.built) if each.steps), None)
     built = Spot.of_site(entry.stack[0]) if entry is not None and entry.stack else None
-    return tell_silent(
+    return silent_finding(
         audit,
         "precision/lost-updates",
         spot=(where_narrowed(audit, weight) if weight is not None else None) or built,

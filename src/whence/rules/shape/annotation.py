@@ -11,7 +11,7 @@ from whence.lineage.properties import GotAxis, HasRank, HasShape, Property
 from whence.lineage.trail import trace
 from whence.rules.dtype.operands import cast_patch, dtype_trail
 from whence.rules.shape.layers import table
-from whence.rules.telling import describe, dtype_name, shape_text, tell
+from whence.rules.telling import describe, dtype_name, failure_finding, shape_text
 from whence.tape.failed import FailedCall
 
 
@@ -20,7 +20,7 @@ def broken_shape(failed: FailedCall) -> Finding | None:
     if found is None or found.dtype is not None:
         return None
     tensor = found.place.value
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict=_verdict(found, f"got {shape_text(tensor.shape)}"),
@@ -41,7 +41,7 @@ def broken_dtype(failed: FailedCall) -> Finding | None:
         return None
     tensor = found.place.value
     trail = dtype_trail(failed, tensor)
-    return tell(
+    return failure_finding(
         failed,
         "dtype/mismatch",
         verdict=_verdict(found, f"got {dtype_name(tensor.dtype)}"),

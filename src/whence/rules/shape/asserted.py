@@ -19,7 +19,7 @@ from whence.lineage.properties import GotAxis
 from whence.lineage.trail import trace
 from whence.rules.shape.layers import table
 from whence.rules.shape.linear_features import flatten_patch
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.spots import Spot
 from whence.source.text import statement_at, text_of
 from whence.tape.failed import FailedCall
@@ -54,7 +54,7 @@ def asserted_size(failed: FailedCall) -> Finding | None:
     shape = claim.tensor.shape
     start = _flattened_from(claim)
     spot = _model_call(failed) if start is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         spot=spot,

@@ -14,7 +14,7 @@ from whence.rules.operations import RESHAPES
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.fixed_rows import FixedRows, fixed_rows
 from whence.rules.source_operands import is_written
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -85,7 +85,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
             literal, rows = found
             spot = Spot.of_site(call.site) if call.site is not None else None
             given = call.operands[0]
-            return tell(
+            return failure_finding(
                 failed,
                 "shape/hardcoded-batch",
                 verdict=f"{call.name} assumes a batch size of {literal}, got {rows}",
@@ -111,7 +111,7 @@ def hardcoded_batch(failed: FailedCall) -> Finding | None:
 def _report_fixed_rows(failed: FailedCall, fixed: FixedRows) -> Finding | None:
     literal, rows = fixed.value.shape[0], fixed.other.shape[0]
     trial = try_shapes(failed.call, {fixed.value: (rows, *fixed.value.shape[1:])})
-    return tell(
+    return failure_finding(
         failed,
         "shape/hardcoded-batch",
         verdict=f"{fixed.call.name} always makes {literal} rows, this batch has {rows}",
@@ -227,7 +227,7 @@ def squeezed_batch(failed: FailedCall) -> Finding | None:
         if given.shape[:1] != (1,) or not _is_batch_axis(failed, call, given):
             continue
         spot = Spot.of_site(call.site) if call.site is not None else None
-        return tell(
+        return failure_finding(
             failed,
             "shape/squeezed-batch",
             verdict="squeeze() removed the batch axis of a batch of one",

@@ -31,7 +31,7 @@ from whence.lineage.trail import Birth, Trail, border, trace
 from whence.rules.operations import convolution
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
-from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, layer_text, shape_text
 from whence.source.edits import diff_of, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -62,7 +62,7 @@ def channels(failed: FailedCall) -> Finding | None:
     )
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype.is_floating_point}
     ran = try_shapes(failed.call, {failed.value(given): expected}, floats).ran
-    return tell(
+    return failure_finding(
         failed,
         "shape/channels",
         verdict=f"{path} expects {wanted} channels, got {got}"

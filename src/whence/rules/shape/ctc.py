@@ -12,7 +12,7 @@ import torch
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.rules.operations import EXCHANGES
-from whence.rules.telling import describe, shape_text, spot_at, tell
+from whence.rules.telling import describe, failure_finding, shape_text, spot_at
 from whence.tape.failed import FailedCall
 
 
@@ -33,7 +33,7 @@ def swapped_for_ctc(failed: FailedCall) -> Finding | None:
         (each for each in ancestors(value) if each.name in EXCHANGES and each.site is not None),
         None,
     )
-    return tell(
+    return failure_finding(
         failed,
         "shape/batch-first",
         verdict=f"ctc_loss reads {shape_text(given.shape)} as (time, batch, classes), "

@@ -13,7 +13,7 @@ import torch
 from whence.finding import Finding, Operand
 from whence.lineage.grounds import Ground, ground_of
 from whence.lineage.looking import Unknown, look
-from whence.rules.telling import shape_text, tell
+from whence.rules.telling import failure_finding, shape_text
 from whence.source.definitions import find_definition
 from whence.source.sites import frames_in, is_foreign, variables
 from whence.source.spots import Spot
@@ -50,7 +50,7 @@ def declared_features(failed: FailedCall) -> Finding | None:
         "a layer",
     )
     got = given.shape[-1]
-    return tell(
+    return failure_finding(
         failed,
         "shape/linear-features",
         verdict=f"{layer} expects {wanted} features, got {got}",

@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Distribution
 
 from whence.finding import Finding, Operand
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.sites import frames_in, variables
 from whence.tape.failed import FailedCall
 from whence.torch_internals import validate_sample
@@ -27,7 +27,7 @@ def of_distribution(failed: FailedCall) -> Finding | None:
         return None
     name = type(kind).__name__
     missing = len(wanted) - value.dim()
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict=f"{name} has shape {shape_text(wanted)}, got a value of {shape_text(value.shape)}",

@@ -41,7 +41,7 @@ from whence.rules.custom_functions import (
 )
 from whence.rules.operations import PRODUCTS
 from whence.rules.rule import rule
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
@@ -64,7 +64,7 @@ def gradient(failed: FailedCall) -> Finding | None:
         return _returned(failed) if failed.name == "backward" else None
     trail = trace(failed.value(given), HasShape(tuple(given.shape)), failed)
     turned = tuple(given.shape) == tuple(reversed(subject.shape))
-    return tell(
+    return failure_finding(
         failed,
         "shape/gradient",
         verdict=f"the parameter is {shape_text(subject.shape)}, "
@@ -183,7 +183,7 @@ def _report_returned(
         node = _made(node.value.elts[misfit.number])
         if turned and len(misfit.wanted) == 2 and found is not None:
             patch = diff_of(replace_node(found[1], node, f"({text_of(found[1], node)}).T"))
-    return tell(
+    return failure_finding(
         failed,
         "shape/gradient",
         verdict=f"{func.__name__}.backward returns {shape_text(misfit.given)} for {name}, "

@@ -39,7 +39,7 @@ from whence.rules.shape.declared import declared_features
 from whence.rules.shape.earlier import changed_leaf
 from whence.rules.shape.layers import table
 from whence.rules.shape.resolution import Fitting, fitting_resolution
-from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, layer_text, shape_text
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import Site
 from whence.source.spots import Spot
@@ -91,7 +91,7 @@ def linear_features(failed: FailedCall) -> Finding | None:
                 f"Make the image sizes agree: the layer is built for images of {spot.code} px, "
                 f"these have {needs.had} px."
             )
-    return tell(
+    return failure_finding(
         failed,
         "shape/linear-features",
         verdict=verdict,
@@ -165,7 +165,7 @@ def _report_moved(
     common: dict[str, Any],
 ) -> Finding | None:
     assert moved.site is not None
-    return tell(
+    return failure_finding(
         failed,
         "shape/linear-features",
         verdict=f"{verdict}: the {wanted} features are at axis {given.shape.index(wanted)}",
@@ -182,7 +182,7 @@ def _missing_flatten(
 ) -> Finding | None:
     start = next(each for each in range(1, given.dim()) if prod(given.shape[each:]) == wanted)
     spot = _call_in_forward(failed)
-    return tell(
+    return failure_finding(
         failed,
         "shape/linear-features",
         verdict=f"{verdict}: the input {shape_text(given.shape)} was not flattened",
@@ -217,7 +217,7 @@ def _flattened_too_much(
         patch = diff_of(
             replace_node(trail.spot.filename, node, f"{ast.unparse(node.func)}({given}1)")
         )
-    return tell(
+    return failure_finding(
         failed,
         "shape/linear-features",
         verdict=f"{verdict}: the batch axis was flattened too",

@@ -7,7 +7,7 @@ from whence.ledgers.study import Study
 from whence.lineage.ancestry import ancestors
 from whence.rules.footprints import is_chain
 from whence.rules.shape.samples import is_unordered
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.tape.tape import Call
 
@@ -35,7 +35,7 @@ def loop_over_samples(study: Study) -> Finding | None:
         if taken is None or taken.site is None or not is_chain(study, rows, made):
             continue
         given = taken.operands[0].shape
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/batch-first",
             spot=Spot.of_site(taken.site),
@@ -83,7 +83,7 @@ def cumulative_over_samples(study: Study) -> Finding | None:
             study, given.shape[0], call.results[0]
         ):
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/batch-first",
             spot=Spot.of_site(call.site),

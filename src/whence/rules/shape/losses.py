@@ -20,7 +20,7 @@ from whence.rules.shape.single_samples import (
     unbatched_in_backward,
     unbatched_sample,
 )
-from whence.rules.telling import describe, shape_text, spot_at, tell, tell_silent
+from whence.rules.telling import describe, failure_finding, shape_text, silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, insert_after, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -84,7 +84,7 @@ def batch_mismatch(failed: FailedCall) -> Finding | None:
     }
     wrong_side = _wrong_side(failed, sides, trails)
     trail = trails[wrong_side] if wrong_side is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "shape/batch-mismatch",
         verdict=f"batch sizes differ: {prediction.shape[0]} predictions, {target.shape[0]} targets",
@@ -256,7 +256,7 @@ def _extra_axis(
         )
     else:
         return None
-    return tell(
+    return failure_finding(
         failed,
         "shape/class-axis",
         verdict=f"the target has an extra axis for {failed.name}: {shape_text(target.shape)}, "
@@ -287,7 +287,7 @@ def _classes_last(
         return None
     how = ".transpose(1, 2)" if prediction.dim() == 3 else ".movedim(-1, 1)"
     spot = Spot.of_site(failed.site) if failed.site is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "shape/class-axis",
         verdict=f"the classes are on the last axis of {shape_text(prediction.shape)}, "
@@ -365,7 +365,7 @@ def target_shape(failed: FailedCall) -> Finding | None:
         else prediction
     )
     how = f".squeeze({extra})" if extra is not None else ".unsqueeze(-1)" if lacks_axis else ""
-    return tell(
+    return failure_finding(
         failed,
         "shape/target",
         verdict=f"{failed.name} expects equal shapes, got prediction "
@@ -407,7 +407,7 @@ def _other_size(
     made, wanted = prediction.shape[-1], target.shape[-1]
     trail = trace(failed.value(prediction), HasAxis(-1, made), failed)
     layer = trail.birth is Birth.LAYER
-    return tell(
+    return failure_finding(
         failed,
         "shape/target",
         verdict=f"{failed.name} got {made} outputs and {wanted} targets per sample",
@@ -446,7 +446,7 @@ def _other_rank(
     """The same loss succeeded with targets of another rank; this target lacks an axis."""
     before = earlier.operands[1]
     trail = trace(failed.value(target), HasRank(target.dim()), failed)
-    return tell(
+    return failure_finding(
         failed,
         "shape/target",
         verdict=f"the target is {shape_text(target.shape)}; "
@@ -483,7 +483,7 @@ def silent_class_axis(study: Study) -> Finding | None:
             continue
         if source_of(given, 1 - len(given.shape))[0] is Source.WEIGHT:
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/class-axis",
             spot=Spot.of_site(call.site),

@@ -9,7 +9,7 @@ import torch
 from whence.finding import Finding, Operand
 from whence.lineage.properties import HasAxis
 from whence.lineage.trail import trace
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.sites import frames_in, variables
 from whence.tape.failed import FailedCall
 from whence.torch_internals import VMAP_FILE
@@ -34,7 +34,7 @@ def mapped(failed: FailedCall) -> Finding | None:
     stray, axis = next((each, axis) for each, axis in given if each.shape[axis] != common)
     place = axis - stray.dim() if axis >= 0 else axis
     elsewhere = [at for at, size in enumerate(stray.shape) if size == common]
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict=f"vmap axis sizes differ: {stray.shape[axis]} for {shape_text(stray.shape)}, "

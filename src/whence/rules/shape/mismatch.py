@@ -22,7 +22,7 @@ from whence.rules.shape.layers import table
 from whence.rules.shape.mapped import mapped
 from whence.rules.shape.permuting import permuted
 from whence.rules.shape.reshaped import crossed_axis
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -72,7 +72,7 @@ def changed(failed: FailedCall) -> Finding | None:
     value, axis = change.value, change.axis
     kept = _kept(failed, change)
     if kept is not None and kept.site is not None:
-        return tell(
+        return failure_finding(
             failed,
             "shape/changed",
             verdict=f"{failed.name} got {shape_text(value.shape)}, but a tensor kept from step "
@@ -87,7 +87,7 @@ def changed(failed: FailedCall) -> Finding | None:
         )
     if (leaf := changed_leaf(failed, value)) is not None:
         return _changed_in_batch(failed, change, leaf)
-    return tell(
+    return failure_finding(
         failed,
         "shape/changed",
         verdict=f"{failed.name} got {shape_text(value.shape)}; "
@@ -105,7 +105,7 @@ def changed(failed: FailedCall) -> Finding | None:
 def _changed_in_batch(failed: FailedCall, change: Change, leaf: ChangedLeaf) -> Finding | None:
     now, before = shape_text(leaf.value.shape), shape_text(leaf.before)
     name = f"batch{leaf.leaf.path}" if leaf.leaf.path else "the batch"
-    return tell(
+    return failure_finding(
         failed,
         "shape/changed",
         verdict=f"the size of {name} changed: {now}, earlier {before}",
@@ -156,7 +156,7 @@ def mismatch(failed: FailedCall) -> Finding | None:
     shapes = [tuple(each.shape) for each in failed.tensors()] or [each.shape for each in operands]
     few = (" and " if len(shapes) < 3 else ", ").join(map(shape_text, shapes))
     trail = _bare_weight(failed)
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict=f"{failed.name} rejects the shapes "
@@ -178,7 +178,7 @@ def _indexed_number(failed: FailedCall) -> Finding | None:
     if failed.site is not None and isinstance(node, ast.Subscript):
         number = f"{in_parentheses(failed.site.filename, node.value)}.item()"
         patch = diff_of(replace_node(failed.site.filename, node, number))
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict="a tensor with a single value has no axis to index",
@@ -329,7 +329,7 @@ def _not_contiguous(failed: FailedCall) -> Finding | None:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "view"
     )
-    return tell(
+    return failure_finding(
         failed,
         "shape/mismatch",
         verdict=f"view needs contiguous memory; this {shape_text(given.shape)} tensor"

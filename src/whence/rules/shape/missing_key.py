@@ -13,7 +13,7 @@ import torch
 
 from whence.finding import Finding, Operand
 from whence.lineage.grounds import ground_of
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.edits import diff_of, replace_node
 from whence.source.sites import variables
 from whence.tape.failed import FailedCall
@@ -49,7 +49,7 @@ def missing_key(failed: FailedCall) -> Finding | None:
     elif not others and len(alike) == 1 and isinstance(node.slice, ast.Constant):
         patch = diff_of(replace_node(filename, node.slice, repr(alike[0])))
     meant = f"{others[0]} has it" if others else f"did you mean {alike[0]!r}?" if alike else ""
-    return tell(
+    return failure_finding(
         failed,
         "shape/wrong-container",
         verdict=f"{name} has no key {key!r}" + (f"; {meant}" if meant else ""),

@@ -14,7 +14,7 @@ from whence.rules.operations import DISTANCES, LOSSES, RESHAPES
 from whence.rules.shape.permuting import moved_first
 from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.tape.replay import Run
 from whence.tape.tape import Call, Value
@@ -44,7 +44,7 @@ def samples_mixed(study: Study) -> Finding | None:
         others = _others(study, call, source) if source is not None else None
         if others is None:
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/reshape-as-permute",
             spot=Spot.of_site(call.site),
@@ -95,7 +95,7 @@ def joined_samples_mixed(study: Study) -> Finding | None:
         if not found or found == last or places_of(study, rows, end, partial(_split, call)) != last:
             continue
         others = found[0]
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/reshape-as-permute",
             spot=Spot.of_site(call.site),

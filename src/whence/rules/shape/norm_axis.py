@@ -11,7 +11,7 @@ from whence.lineage.constructors import argument_names
 from whence.rules.rule import study_rule
 from whence.rules.shape.axes import Source, source_of
 from whence.rules.shape.scaled_columns import normalized_over_samples
-from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
+from whence.rules.telling import place_of, shape_text, silent_finding, spot_at
 from whence.source.edits import diff_of, in_parentheses, replace_node
 from whence.source.sites import Site
 from whence.source.text import text_of
@@ -53,7 +53,7 @@ def norm_axis(study: Study) -> Finding | None:
         kind = {"batch_norm": "batch norm", "group_norm": "group norm", "rms_norm": "RMS norm"}.get(
             call.name, "layer norm"
         )
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/norm-axis",
             spot=spot,

@@ -14,7 +14,7 @@ from whence.lineage.trail import trace
 from whence.rules.rule import rule
 from whence.rules.shape.batch import batch_size
 from whence.rules.shape.layers import table
-from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, layer_text, shape_text
 from whence.source.classes import method_of
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
@@ -72,7 +72,7 @@ def single_value_norm(failed: FailedCall) -> Finding | None:
     spot = own or built
     layer = failed.layer
     path = failed.modules.path_of(layer) if layer is not None else failed.name
-    return tell(
+    return failure_finding(
         failed,
         "shape/single-value-norm",
         verdict=f"{path} got one value per channel, which has no variance",
@@ -168,7 +168,7 @@ def norm_axis(failed: FailedCall) -> Finding | None:
         constructor = Spot.of_site(moved.site)
     name = layer_text(layer, path) if layer is not None else failed.name
     found = f"; {wanted} is the size of axis {elsewhere[0]}" if elsewhere else ""
-    return tell(
+    return failure_finding(
         failed,
         "shape/norm-axis",
         verdict=f"{path} expects {wanted} features on axis {axis}, got {given.shape[axis]}",

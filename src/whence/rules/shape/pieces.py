@@ -9,7 +9,7 @@ from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.rules.operations import RESHAPES
 from whence.rules.source_operands import is_written
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.tape.operations import NORMS
 from whence.tape.tape import Call, Value
@@ -40,7 +40,7 @@ def pieces_across_rows(study: Study) -> Finding | None:
             or not _is_read_as_features(study, made)
         ):
             continue
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/reshape-as-permute",
             spot=Spot.of_site(call.site),

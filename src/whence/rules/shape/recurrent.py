@@ -17,7 +17,7 @@ from whence.rules.operations import EXCHANGES, RECURRENT
 from whence.rules.refusals import refusing
 from whence.rules.rule import rule
 from whence.rules.shape.ctc import swapped_for_ctc
-from whence.rules.telling import describe, has_worked, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, has_worked, layer_text, shape_text
 from whence.source.edits import diff_of, give_by_name
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -103,7 +103,7 @@ def hidden_state(failed: FailedCall) -> Finding | None:
     carried = made is not None and made.name in RECURRENT
     trail = None if carried else trace(failed.value(state), HasAxis(-2, state.shape[1]), failed)
     path = failed.modules.path_of(layer)
-    return tell(
+    return failure_finding(
         failed,
         "shape/hidden-state",
         verdict=f"{path} expects a hidden state for a batch of {batch}, got {state.shape[1]}",
@@ -154,7 +154,7 @@ def _other_axes(failed: FailedCall, found: Given) -> Finding | None:
         what = f"expected {expected[2]} values per sample, got {state.shape[2]}"
         why = f"{layer_text(layer, path)} keeps {expected[2]} values per sample in this state."
         fix = f"Create the state with a last axis of {expected[2]}."
-    return tell(
+    return failure_finding(
         failed,
         "shape/hidden-state",
         verdict=f"hidden state of {path}: {what}",
@@ -235,7 +235,7 @@ def batch_first(failed: FailedCall) -> Finding | None:
     spot = Spot.of_site(stack[0]) if stack else None
     path = failed.modules.path_of(layer)
     reads = "(batch, time, features)" if layer.batch_first else "(time, batch, features)"
-    return tell(
+    return failure_finding(
         failed,
         "shape/batch-first",
         verdict=f"{path} reads the {found.batch} time steps as the batch",

@@ -24,7 +24,7 @@ from whence.rules.rule import audit_rule, study_rule
 from whence.rules.shape.mixed import joined_samples_mixed, samples_mixed
 from whence.rules.shape.permuting import moved_first, permuted
 from whence.rules.shape.pieces import pieces_across_rows
-from whence.rules.telling import shape_text, spot_at, tell_silent
+from whence.rules.telling import shape_text, silent_finding, spot_at
 from whence.source.spots import Spot
 from whence.tape.batches import leaves_of
 from whence.tape.tape import Call, Foreign, Value, flatten
@@ -76,7 +76,7 @@ def reshape_as_permute(study: Study) -> Finding | None:
         if shapes is None or crossed is None or call.site is None or call.forgotten:
             continue
         is_array = call.name not in RESHAPES
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/reshape-as-permute",
             spot=_in_numpy(study, call, crossed) if is_array else Spot.of_site(call.site),
@@ -181,7 +181,7 @@ def _report_arrays(
             or any(earlier.before == each.after for earlier in reshapes[:number])
         ):
             continue
-        return tell_silent(
+        return silent_finding(
             facts,
             RULE,
             spot=each.spot,

@@ -7,7 +7,7 @@ import ast
 from whence.finding import Confidence, Finding, Severity
 from whence.ledgers.study import Study
 from whence.rules.footprints import are_samples
-from whence.rules.telling import place_of, shape_text, spot_at, tell_silent
+from whence.rules.telling import place_of, shape_text, silent_finding, spot_at
 from whence.source.edits import diff_of, replace_node
 from whence.source.spots import Spot
 from whence.tape.tape import Call, Value
@@ -40,7 +40,7 @@ def normalized_over_samples(study: Study) -> Finding | None:
         if user is None or not are_samples(study, given):
             continue
         spot = place_of(call, study)
-        return tell_silent(
+        return silent_finding(
             study,
             "shape/norm-axis",
             spot=spot,

@@ -32,7 +32,7 @@ from whence.lineage.properties import WEIGHTED, HasAxis
 from whence.lineage.trail import trace
 from whence.rules.operations import ATTENTION, ELEMENTWISE
 from whence.rules.rule import rule
-from whence.rules.telling import describe, has_worked, shape_text, tell
+from whence.rules.telling import describe, failure_finding, has_worked, shape_text
 from whence.source.edits import diff_of, replace_node
 from whence.source.limits import overrun_limit
 from whence.source.spots import Spot
@@ -111,7 +111,7 @@ def _overrun(
         return None
     filename, text = trail.spot.filename, text_of(trail.spot.filename, limit)
     cut = enclosing(limit, ast.Subscript)
-    return tell(
+    return failure_finding(
         failed,
         "shape/sequence-length",
         verdict=f"the table has {has} positions, the sequence {needed}: it was truncated to {has}, "
@@ -184,7 +184,7 @@ def _report_length(
     outside = trail.sized if has_worked(failed) else None
     if lengthened is not None and lengthened.site is not None:
         outside = Spot.of_site(lengthened.site)
-    return tell(
+    return failure_finding(
         failed,
         "shape/sequence-length",
         verdict=f"the table or mask has {has} positions, the sequence has {needed}",

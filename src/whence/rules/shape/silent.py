@@ -12,7 +12,7 @@ from whence.rules.shape.looped import cumulative_over_samples, loop_over_samples
 from whence.rules.shape.recurrent import batch_first_patch
 from whence.rules.shape.samples import first_is_batch
 from whence.rules.source_operands import is_written
-from whence.rules.telling import place_of, shape_text, tell_silent
+from whence.rules.telling import place_of, shape_text, silent_finding
 from whence.source.spots import Spot
 from whence.tape.operations import OVER_TIME
 from whence.tape.tape import Call, Value
@@ -42,7 +42,7 @@ def hardcoded_batch(study: Study) -> Finding | None:
             continue
         used, gave = earlier.operands[0].shape, earlier.outputs[0].shape
         if used[:1] == gave[:1] == after[:1] and used[1:] == before[1:] and before[0] != used[0]:
-            return tell_silent(
+            return silent_finding(
                 study,
                 "shape/hardcoded-batch",
                 spot=Spot.of_site(call.site),
@@ -91,7 +91,7 @@ def squeezed_batch(study: Study) -> Finding | None:
             and len(after) < len(gave)
             and used[1:] == before[1:]
         ):
-            return tell_silent(
+            return silent_finding(
                 study,
                 "shape/squeezed-batch",
                 spot=Spot.of_site(call.site),
@@ -121,7 +121,7 @@ def unbatched(study: Study) -> Finding | None:
     if found is None:
         return None
     call, given = found
-    return tell_silent(
+    return silent_finding(
         study,
         "shape/unbatched",
         spot=Spot.of_site(call.site) if call.site is not None else None,
@@ -150,7 +150,7 @@ def batch_first(study: Study) -> Finding | None:
     call, given = found
     layer = study.layer_of(call)
     stack = study.modules.built_at(layer) if layer is not None else ()
-    return tell_silent(
+    return silent_finding(
         study,
         "shape/batch-first",
         spot=Spot.of_site(stack[0]) if stack else place_of(call, study),

@@ -9,7 +9,7 @@ import torch
 from whence.finding import Finding, Operand
 from whence.lineage.ancestry import ancestors
 from whence.rules.operations import CLASS_LOSSES
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
@@ -31,7 +31,7 @@ def unbatched_sample(
         return None
     has, site = "prediction" if lacks == "target" else "target", failed.call.site
     at = Spot.of_site(site) if site is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "shape/batch-mismatch",
         verdict=f"the {lacks} {shape_text(lacking.shape)} has no batch axis, "
@@ -64,7 +64,7 @@ def unbatched_in_backward(failed: FailedCall) -> Finding | None:
     ):
         return None
     prediction, target = loss.operands[:2]
-    return tell(
+    return failure_finding(
         failed,
         "shape/batch-mismatch",
         verdict=f"the prediction {shape_text(prediction.shape)} has no batch axis, "

@@ -32,7 +32,7 @@ from whence.rules.operations import ELEMENTWISE
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
 from whence.rules.shape.resolution import fitting_images, image_input
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.spots import Spot
 from whence.source.text import statement_of
 from whence.tape.failed import FailedCall
@@ -56,7 +56,7 @@ def skip_connection(failed: FailedCall) -> Finding | None:
     floored = _floored(failed, axes[-1] - one.dim())
     spot = Spot.of_site(floored.site) if floored is not None and floored.site is not None else None
     sizes = _sizes(failed, one, other, axes) if floored is not None else None
-    return tell(
+    return failure_finding(
         failed,
         "shape/skip-connection",
         verdict=f"the two paths into {failed.name} differ in size: {shape_text(one.shape)} and "

@@ -28,7 +28,7 @@ from whence.lineage.trail import trace
 from whence.rules.operations import convolution
 from whence.rules.rule import Rank, rule
 from whence.rules.shape.batch import batch_size
-from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, layer_text, shape_text
 from whence.tape.failed import FailedCall
 from whence.tape.trial import try_shapes
 
@@ -55,7 +55,7 @@ def unbatched(failed: FailedCall) -> Finding | None:
     floats = {each: torch.float32 for each in failed.call.operands if each.dtype != torch.bool}
     if wanted != 1 or not try_shapes(failed.call, {failed.value(given): expected}, floats).ran:
         return None
-    return tell(
+    return failure_finding(
         failed,
         "shape/unbatched",
         verdict=f"{path} reads the batch of {rows} as one image with {rows} channels",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from whence.finding import Finding
-from whence.rules.telling import tell
+from whence.rules.telling import failure_finding
 from whence.source.definitions import find_definition
 from whence.source.edits import diff_of, insert_after
 from whence.source.spots import Spot
@@ -32,7 +32,7 @@ def uncalled(failed: FailedCall) -> Finding | None:
     if thing is None:
         return None
     spot = _uncalled_method(failed)
-    return tell(
+    return failure_finding(
         failed,
         "shape/wrong-container",
         verdict=f"expected a tensor, got the function {_name(thing)}, which was not called",

@@ -17,7 +17,7 @@ from whence.lineage.grounds import ground_of
 from whence.lineage.looking import Unknown, is_array, look
 from whence.rules.dtype.object_array import MAKERS
 from whence.rules.refusals import refusing
-from whence.rules.telling import describe, tell
+from whence.rules.telling import describe, failure_finding
 from whence.source.edits import diff_of, insert_after, insert_before
 from whence.source.spots import Spot
 from whence.source.statements import import_of
@@ -44,7 +44,7 @@ def _refused_buffer(failed: FailedCall) -> Finding | None:
     layer, end = type(names["self"]).__name__, f", dtype={torch.get_default_dtype()})"
     filename = failed.site.filename if failed.site is not None else ""
     direct = node is not None and failed.site is not None and not failed.site.is_indirect
-    return tell(
+    return failure_finding(
         failed,
         "shape/wrong-container",
         verdict=f"{layer} needs a tensor for '{name}', got {kind}",
@@ -72,7 +72,7 @@ def _refused_argument(failed: FailedCall) -> Finding | None:
             continue
         name, kind = _name(failed, where), _kind(thing)
         node = _written(failed, where, thing)
-        return tell(
+        return failure_finding(
             failed,
             "shape/wrong-container",
             verdict=f"{failed.name} needs a tensor for {name}, got {kind}",

@@ -29,7 +29,7 @@ from whence.lineage.trail import trace
 from whence.rules.operations import CONVOLUTIONS
 from whence.rules.rule import rule
 from whence.rules.shape.layers import table
-from whence.rules.telling import describe, layer_text, shape_text, tell
+from whence.rules.telling import describe, failure_finding, layer_text, shape_text
 from whence.source.spots import Spot
 from whence.tape.failed import FailedCall
 from whence.tape.tape import Call
@@ -57,7 +57,7 @@ def vanished(failed: FailedCall) -> Finding | None:
     if failed.tape.earlier_at(failed.call) is not None:
         # The call succeeded before, so the data are smaller now.
         trail, stack = trace(failed.value(given), HasAxis(-1, given.shape[-1]), failed), ()
-    return tell(
+    return failure_finding(
         failed,
         "shape/vanished",
         verdict=f"{path} has a window of {needs}, its input has size {has}",
@@ -87,7 +87,7 @@ def _emptied_by(failed: FailedCall, given: torch.Tensor) -> Call | None:
 def _report_empty(failed: FailedCall, call: Call, path: str, given: torch.Tensor) -> Finding | None:
     assert call.site is not None
     before, after = (shape_text(each.shape) for each in (call.operands[0], call.outputs[0]))
-    return tell(
+    return failure_finding(
         failed,
         "shape/vanished",
         verdict=f"the input of {path} is empty: a slice turned {before} into {after}",

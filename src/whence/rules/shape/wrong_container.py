@@ -34,7 +34,7 @@ from whence.rules.rule import rule
 from whence.rules.shape.missing_key import missing_key
 from whence.rules.shape.uncalled import uncalled
 from whence.rules.shape.untensored import untensored
-from whence.rules.telling import describe, shape_text, tell
+from whence.rules.telling import describe, failure_finding, shape_text
 from whence.source.definitions import class_of_method
 from whence.source.edits import diff_of, insert_after, insert_before, replace_node
 from whence.source.spots import Spot
@@ -56,7 +56,7 @@ def wrong_container(failed: FailedCall) -> Finding | None:
         found = _source(failed, thing)
         if found is None:
             continue
-        return tell(
+        return failure_finding(
             failed,
             "shape/wrong-container",
             verdict=_verdict(failed, thing, found),
