@@ -101,7 +101,7 @@ class LoaderEntry:
     is_noted: bool = True
     """Whether more than the number of batches is recorded."""
     parting: Parting | None = None
-    """How the collate function separates inputs from targets, once that was tried."""
+    """How the collate function mispairs inputs and targets, once that was tried."""
     was_divided: bool = False
     """Whether the samples were checked for divisions by 255."""
     was_paired: bool = False
@@ -139,8 +139,7 @@ class BatchLedger:
         self._allows = allows
         self._loaders = 0
         self.present = 0
-        """When the epoch of the last batch began, in the ledger's time; 0 before the first batch.
-        """
+        """When the epoch of the last batch began, in the ledger's time; 0 before the first."""
         self._time = 0
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:

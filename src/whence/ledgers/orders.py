@@ -78,7 +78,7 @@ def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
 
 
 def _in_place_of(book: BatchLedger, entry: LoaderEntry) -> list[LoaderEntry]:
-    """A loader, and those that the same line built over the same data, as one for every epoch."""
+    """A loader, and others that the same line built over the same data, such as one per epoch."""
     stack = entry.info.stack
     return [
         each

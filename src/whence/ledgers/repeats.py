@@ -40,8 +40,7 @@ class RepeatLedger:
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Repeat] = {}
         self.overwritten: list[Repeat] = []
-        """Arrays whose values changed since the last check, while the container got new elements.
-        """
+        """Arrays whose values changed since the last check, while elements changed."""
 
     def look(self, alias: Alias, container: Any) -> None:
         held = elements(container) if not issubclass(type(container), dict) else []

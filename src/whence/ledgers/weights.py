@@ -13,8 +13,7 @@ from whence.tape.tape import Call
 
 MOST_ELEMENTS = 256
 MOST_KEPT = 64 * 2**20
-"""Bytes of weights kept until the end, so that they can be inspected after the program frees them.
-"""
+"""Bytes of weights kept until the end, for inspection after the program frees them."""
 
 
 @dataclass(eq=False, slots=True)

@@ -293,7 +293,9 @@ class Auditor:
         audit.threads = max(0, threading.active_count() - 1)
         self.asking.ask([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
-    def report_one(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:
+    def report_one(
+        self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]
+    ) -> list[Finding]:
         """Run one rule only: the program has failed, and this rule knows the reason."""
         return self.asking.ask(
             [(id, ask) for id, ask in audit_rules() if id == rule],

@@ -79,8 +79,7 @@ class Pace:
         """In CPU time of this thread."""
         self._dear_steps = 0
         self._last_node = self._nodes = 0
-        """Autograd's number of the last loss's node, and the nodes created since the loss before.
-        """
+        """Autograd's number of the last loss's node, and the nodes created since the one before."""
         self.has_new_loss = False
         self._hooks_off = False
         """Whether the module sensor is on for one pass only."""

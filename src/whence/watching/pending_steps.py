@@ -30,8 +30,7 @@ from whence.tape.tape import Value
 MOST_KEPT = 2
 """Steps that are kept for a replay."""
 LARGEST_WEIGHTS = 8 * 2**20
-"""Bytes of weights copied before each update. Larger copies would cost noticeable time and memory.
-"""
+"""Bytes of weights copied before each update. Larger copies would cost time and memory."""
 ROOMS = MOST_KEPT + 1
 """Sets of such copies: one for each kept step, and one for the current step."""
 
@@ -110,7 +109,7 @@ class PendingSteps:
     def __init__(self, passes: PassBook) -> None:
         self._passes = passes
         self.is_on = True
-        """False where values must be read at once: with `--stop-on`, and in a child process."""
+        """False where values must be read immediately: with `--stop-on`, and in a child process."""
         self._boards = Boards()
         self._open: PendingStep | None = None
         """The current step, if its values are read late."""

@@ -108,7 +108,7 @@ class Routine:
         return True
 
     def batch_arrived(self) -> bool:
-        """Begin another accumulation window of the same step, after a backward."""
+        """Begin the next micro-batch of the same step, after a backward."""
         now, watched = self._passes.current, self._passes.watched
         if not now.backwards or self._pace.calls.on or not torch.is_grad_enabled():
             return False

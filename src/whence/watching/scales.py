@@ -22,7 +22,7 @@ class Scales:
         self._falls: WeakTable[GradScaler, ScaleFall] = WeakTable()
         self.reported = False
         self.reads_late = True
-        """False where values must be read at once."""
+        """False where values must be read immediately."""
         self._boards = Boards()
         self._pending: deque[tuple[weakref.ref[GradScaler], Reading]] = deque()
         """Scales that have not arrived from a device yet."""

@@ -48,10 +48,9 @@ from whence.watching.updates import is_torchs
 OTHER_WEIGHTS = "its values arrived after the update, so substitute weights were used"
 MOST_ALERTS = 3
 STEPS_IN_TIME = 100
-"""The number of steps read at once after a late step could not be explained."""
+"""The number of steps read immediately after a late step could not be explained."""
 MOST_JUMPS = 32
-"""Harmless jumps of the loss, after which only losses that are out of bounds are checked closely.
-"""
+"""Harmless jumps, after which only losses that are out of bounds are checked closely."""
 MOST_THROWN_AWAY = 3
 """Non-finite gradients that the program discarded, after which it is taken as intended."""
 
@@ -122,7 +121,7 @@ class Tripwires:
         self.portions = Portions()
         self._thrown_away = 0
         self._alerts = self._in_time_until = 0
-        """Late steps without an explanation, and the step up to which all are read at once."""
+        """Late steps without an explanation, and the step up to which all are read immediately."""
         self._jumps = 0
         """The number of jumps among losses that were read late."""
         self.statistics = Statistics(passes, diagnoser.modules, self.pending)
