@@ -78,7 +78,7 @@ def test_the_first_of_a_kind_are_looked_at_whatever_they_cost_and_the_others_are
     assert not any(budget.allows("loaders", each, each) for each in (*range(FREE_OF_EACH, 9), 5, 6))
     assert (
         budget.summary()
-        == f"{9 - FREE_OF_EACH} loaders were left out to keep within the budget; --budget raises it"
+        == f"{9 - FREE_OF_EACH} loaders skipped to stay within the budget; --budget raises it"
     )
 
 
@@ -120,7 +120,7 @@ def test_a_small_budget_leaves_loaders_out_and_says_so_and_a_large_one_does_not(
     said = [
         each
         for each in small.document["not_watched"]
-        if "left out to keep within the budget" in each
+        if "skipped to stay within the budget" in each
     ]
     assert len(said) == 1
     assert f"{12 - FREE_OF_EACH} loaders" in said[0]

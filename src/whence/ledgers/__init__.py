@@ -1,1 +1,1 @@
-"""What is kept over the steps, so that mistakes which no single step shows can be seen."""
+"""Records kept across steps, for mistakes that no single step shows."""

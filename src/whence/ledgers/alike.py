@@ -1,4 +1,4 @@
-"""Where the samples of a batch become alike on their way to a prediction."""
+"""Find where the samples of a batch become identical on their way to a prediction."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from whence.tape.tape import Call, Value
 
 MULTIPLIES = frozenset({"mul", "__mul__", "__rmul__", "multiply", "mul_", "__imul__"})
 DROPOUTS = frozenset(
-    {"dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
-     "feature_alpha_dropout"}
+    {"dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+     "feature_dropout", "feature_alpha_dropout"}
 )  # fmt: skip
 ROUNDING = 1e-6
-"""Of the largest number that a call was given: what is left of a sum that cancels out."""
+"""Relative to the largest input of a call: the rounding error of a sum that cancels out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A call that was given samples that differ, and made them the same."""
+    """A call whose input samples differ and whose output samples are identical."""
 
     call: Call
     mask: Value | None
-    """What it multiplied with, if that is 0 wherever the other factor is not."""
+    """The factor of a product, if it is 0 wherever the other factor is not."""
 
 
 def without_dropout(call: Call, run: Run) -> None:
-    """Let what dropout is given pass it whole: it makes samples differ that are the same."""
+    """Replace the output of dropout by its input, since dropout makes identical samples differ."""
     given = run.contents.get(call.operands[0]) if call.name in DROPOUTS and call.operands else None
     if given is not None and call.outputs and call.outputs[0] in run.contents:
         run.contents[call.outputs[0]] = given
@@ -73,7 +73,7 @@ def _is_real(content: torch.Tensor) -> bool:
 
 
 def _closing(call: Call, run: Run) -> Value | None:
-    """The factor of zeros and ones that leaves nothing of the other one, though there is something in both."""
+    """A factor of zeros and ones that zeroes the product, although both factors are nonzero."""
     contents = [(each, run.contents[each]) for each in call.operands if each in run.contents]
     made = run.contents.get(call.outputs[0]) if call.outputs else None
     if (

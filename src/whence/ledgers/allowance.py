@@ -1,13 +1,13 @@
-"""How a ledger asks whether it may take notes of one more thing: the watch's budget answers."""
+"""The question a ledger asks before it records another object; the watch's budget answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
 Allows = Callable[[str, Hashable, int], bool]
-"""Of the kind (in the plural), which one it is, and how many there were before."""
+"""Called with the kind (in the plural), the object's key, and how many were recorded before."""
 
 
 def always(_kind: str, _which: Hashable, _made: int) -> bool:
-    """For ledgers outside of a watch."""
+    """Allow everything, for ledgers outside a watch."""
     return True

@@ -1,4 +1,4 @@
-"""The books as they stand after some steps, or at the end: for mistakes that no single step shows."""
+"""The ledgers after some steps or at the end, for mistakes that no single step shows."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PATIENCE = 5.0
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Audit(Scene):
-    """Handed to the rules of the loop."""
+    """The input of the loop rules."""
 
     step: int
     final: bool
-    """The program is over."""
+    """Whether the program has ended."""
     stack: tuple[Site, ...]
     loop: LoopLedger
     weights: WeightLedger
@@ -55,13 +55,13 @@ class Audit(Scene):
     rounds: RoundLedger
     schedules: ScheduleLedger
     built: Sequence[OptimizerEntry]
-    """All optimizers, those that are gone included, oldest first."""
+    """All optimizers, including freed ones, oldest first."""
     losses: Sequence[float]
     told: set[str]
     prepared: float
-    """Seconds that went by before the first step."""
+    """Seconds before the first step."""
     waiting: float | None = None
-    """Seconds for which the program has stood still."""
+    """Seconds since the program last made progress."""
     threads: int = 0
     rank: tuple[int, int] | None = None
     """This rank of a distributed program, and the number of ranks."""
@@ -71,11 +71,11 @@ class Audit(Scene):
         return any(id(weight) in entry.weights for entry in self.built)
 
     def steps_over(self, weight: torch.Tensor) -> int:
-        """How often an optimizer that has a weight has stepped."""
+        """The number of steps of the optimizer that has a weight."""
         return max((entry.steps for entry in self.built if id(weight) in entry.weights), default=0)
 
     def was_loaded(self, entry: WeightEntry) -> bool:
-        """Whether a module got a weight from a state that was loaded."""
+        """Whether a module received a weight from a loaded state."""
         modules = [
             event.subject() for event in self.loop.of(Kind.LOAD) if event.subject is not None
         ]
@@ -87,7 +87,7 @@ class Audit(Scene):
         )
 
     def habits_of(self, entry: LoaderEntry) -> Habits | None:
-        """What a loader's dataset does when it is asked for a sample: tried once, in a child process."""
+        """How a loader's dataset produces samples: tried once, in a child process."""
         info = entry.info
         known = [epoch for epoch in entry.epochs if epoch.marks]
         if entry.habits is None and known and info.dataset is not None and _is_of_interest(info):
@@ -100,7 +100,10 @@ class Audit(Scene):
         return entry.habits
 
     def within_of(self, entry: LoaderEntry) -> Within | None:
-        """Windows of a loader that have their targets in them. Of plain tensors rows are taken here: nothing of the program's runs."""
+        """The loader's windows that contain their own targets.
+
+        For plain tensors the rows are read here, because no code of the program runs.
+        """
         habits = self.habits_of(entry)
         if (
             habits is None
@@ -111,7 +114,10 @@ class Audit(Scene):
         return entry.shown
 
     def parting_of(self, entry: LoaderEntry) -> Parting | None:
-        """Whether a collate function of the program's leaves together what belongs together: tried once, in a child process."""
+        """Whether the program's collate function keeps inputs and targets together.
+
+        Tried once, in a child process.
+        """
         info, indices = entry.info, entry.indices
         if not entry.was_paired and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_paired = True
@@ -122,7 +128,10 @@ class Audit(Scene):
         return entry.parting
 
     def ending_of(self, entry: LoaderEntry, ignored: list[int]) -> Ending | None:
-        """Whether the symbol that ends each sample, or one of the classes, is masked as padding is: tried once, in a child process."""
+        """Whether the end symbol of each sample, or one of the classes, is masked like padding.
+
+        Tried once, in a child process.
+        """
         info, indices = entry.info, entry.indices
         if not entry.was_ended and indices and _collates_itself(info) and info.dataset is not None:
             entry.was_ended = True
@@ -139,13 +148,13 @@ class Audit(Scene):
 
 
 def _collates_itself(info: LoaderInfo) -> bool:
-    """The program has a collate function of its own."""
+    """Whether the program has its own collate function."""
     module = getattr(info.collate, "__module__", type(info.collate).__module__)
     return info.collate is not None and not module.startswith("torch.")
 
 
 def _is_of_interest(info: LoaderInfo) -> bool:
-    """Code of the program's own takes part in making a sample."""
+    """Whether the program's own code takes part in making a sample."""
     kinds, dataset = [type(info.collate)], info.dataset
     while dataset is not None:
         kinds.append(type(dataset))

@@ -35,35 +35,35 @@ MOST_ELEMENTS = 1_000_000
 
 @dataclass(eq=False, slots=True)
 class Epoch:
-    """One way through a loader."""
+    """One pass over a loader."""
 
     batches: int = 0
     ended: bool = False
     labels: list[torch.Tensor] = field(default_factory=list)
-    """Of the first batches, the last leaf that has one number for each sample."""
+    """The last leaf with one value per sample, for each of the first batches."""
     along: list[tuple[int, torch.Tensor]] = field(default_factory=list)
-    """The same of some batches from the first to the last, each with its number."""
+    """The same leaf for some batches of the whole epoch, each with its batch number."""
     stride: int = 1
-    """How many batches lie between two of these."""
+    """The distance between two of these batches."""
     marks: dict[Any, float] = field(default_factory=dict)
-    """For samples of the first batches, by their dataset index: a number that tells their contents apart."""
+    """For samples of the first batches, by dataset index: a fingerprint of the contents."""
     seen: dict[float, set[int]] = field(default_factory=dict)
-    """Where samples have no index: which workers have brought each."""
+    """For samples without an index: the workers that delivered each fingerprint."""
     samples: int = 0
     order: int = 0
-    """Of the first batches: a number that tells apart in which order samples came. 0 if nothing is known of that."""
+    """A fingerprint of the order of samples in the first batches; 0 if unknown."""
     stack: tuple[Site, ...] = ()
-    """Where it began."""
+    """Where the epoch began."""
     began: int = 0
-    """The time of the ledger, which moves on when an epoch begins or is over."""
+    """The ledger's time, which advances when an epoch begins or ends."""
     over: int | None = None
     steps: dict[OptimizerEntry, int] = field(default_factory=dict)
-    """What optimizers had done when it began."""
+    """The step count of each optimizer when the epoch began."""
     trained: frozenset[OptimizerEntry] = frozenset()
-    """Those that stepped while it lasted."""
+    """The optimizers that stepped during the epoch."""
 
     def note_along(self, labels: torch.Tensor | None) -> None:
-        """Keep the labels of the present batch, and of half of those before where there are too many."""
+        """Keep the labels of the current batch; halve the kept batches when there are too many."""
         if (
             labels is None
             or self.batches % self.stride
@@ -83,63 +83,63 @@ class Epoch:
 class LoaderEntry:
     info: LoaderInfo
     epochs: list[Epoch] = field(default_factory=list)
-    """The first few, and the present one."""
+    """The first few epochs, and the current one."""
     number: int = 0
-    """Epochs begun."""
+    """The number of epochs begun."""
     summary: Summary = field(default_factory=Summary)
-    """Of the first batches."""
+    """Statistics of the first batches."""
     pixels: dict[str, bool] = field(default_factory=dict)
-    """For leaves that may be pictures: whether all of their numbers are whole ones."""
+    """For leaves that may be images: whether all values are whole numbers."""
     sized: dict[str, Spot | None] = field(default_factory=dict)
-    """For leaves whose numbers are of an odd size: the line that made them so, once that was asked."""
+    """For leaves of unusual scale: the line that scaled them, once it was searched."""
     habits: Habits | None = None
-    """What its dataset does when it is asked for a sample, once that was tried."""
+    """How the dataset produces a sample, once that was tried."""
     indices: list[Any] = field(default_factory=list)
-    """Of the samples of the first batch."""
+    """The indices of the first batch."""
     labelled: str = ""
-    """Where in a batch its labels are."""
+    """The path of the labels within a batch."""
     is_noted: bool = True
-    """Whether more is noted of its batches than their number."""
+    """Whether more than the number of batches is recorded."""
     parting: Parting | None = None
-    """How its collate function parts what belongs together, once that was tried."""
+    """How the collate function mispairs inputs and targets, once that was tried."""
     was_divided: bool = False
-    """Whether divisions by 255 were looked at while its samples are made."""
+    """Whether the samples were checked for divisions by 255."""
     was_paired: bool = False
     within: Within | None = None
-    """How its windows have their targets in them, where it is made of plain tensors."""
+    """How the windows contain their targets, for a dataset of plain tensors."""
     was_slid: bool = False
     reached: torch.Tensor | None = None
-    """How much the loss depends on each place of such a window, in one recorded pass after they were found."""
+    """How much the loss depends on each position of such a window, in one recorded pass."""
     was_compared: bool = False
-    """Whether a sheet beside its files was held against its labels."""
+    """Whether the labels were compared with a table stored beside the data files."""
     was_ended: bool = False
-    """Whether the ends of its samples were looked for among the labels."""
+    """Whether the end symbols of the samples were searched for among the labels."""
     standing: Standing | None = None
-    """Why its epochs are alike, once that was asked."""
+    """Why the epochs have the same order, once that was tried."""
     was_asked: bool = False
     contents: Standing | None = None
-    """The same for what its samples are."""
+    """Why the samples are the same in each epoch."""
     buffer: Buffer | None = None
-    """What would mix its classes, once that was tried."""
+    """The shuffle buffer that would mix the classes, once that was tried."""
     mixer: type | None = None
-    """The class of what has that."""
+    """The class of the object with that buffer."""
     was_stirred: bool = False
 
     @property
     def shown(self) -> Within | None:
-        """Targets that were found within its windows."""
+        """The targets that were found inside the windows."""
         return self.habits.within if self.habits is not None else self.within
 
 
 class BatchLedger:
-    """Bounded. Of the last few loaders it keeps labels of some batches, and nothing else of what was delivered."""
+    """Batches of the last few loaders, bounded: only labels of some batches are kept."""
 
     def __init__(self, allows: Allows = always) -> None:
         self.entries: dict[int, LoaderEntry] = {}
         self._allows = allows
         self._loaders = 0
         self.present = 0
-        """When the epoch that the last batch came in began, by the time of the ledger; 0 before there was one."""
+        """When the epoch of the last batch began, in the ledger's time; 0 before the first."""
         self._time = 0
 
     def entry_of(self, info: LoaderInfo) -> LoaderEntry:
@@ -152,7 +152,7 @@ class BatchLedger:
         return entry
 
     def look(self, study: Study) -> None:
-        """Where windows have their targets in them: which places of one a loss depends on."""
+        """Find which positions of a window a loss depends on, if windows contain their targets."""
         asked = {
             f"[{entry.shown.window}]": entry
             for entry in self.entries.values()
@@ -193,7 +193,7 @@ class BatchLedger:
         return entry.epochs[-1]
 
     def _close(self, epoch: Epoch, steps: dict[OptimizerEntry, int]) -> None:
-        """It is over, also if the program has left it before its end."""
+        """Close an epoch, even if the program left it before its end."""
         if epoch.over is None:
             self._time += 1
             epoch.over = self._time
@@ -202,7 +202,7 @@ class BatchLedger:
             )
 
     def count(self, info: LoaderInfo) -> bool:
-        """One more batch. True if more than that is to be noted of it."""
+        """Count a batch. True if its contents should be recorded too."""
         entry = self.entries.get(id(info)) or self.entry_of(info)
         if not entry.epochs:
             return False
@@ -214,13 +214,13 @@ class BatchLedger:
         return epoch.batches <= BATCHES_NOTED or epoch.batches % epoch.stride == 0
 
     def pass_over(self, info: LoaderInfo, count: int) -> None:
-        """Batches of a loader that is known."""
+        """Count batches of a loader whose contents are already known."""
         entry = self.entry_of(info)
         if entry.epochs:
             entry.epochs[-1].batches += count
 
     def note(self, batch: Batch, data: Any) -> None:
-        """What a batch that was counted looks like."""
+        """Record the contents of a batch that was counted."""
         entry = self.entry_of(batch.info)
         epoch = entry.epochs[-1]
         if epoch.batches > BATCHES_NOTED:
@@ -235,7 +235,7 @@ class BatchLedger:
             entry.indices = list(batch.indices)
         if batch.indices is not None:
             epoch.order = hash((epoch.order, *map(repr, batch.indices)))
-        # Arrays of numpy's and lists of numbers are read like tensors.
+        # NumPy arrays and lists of numbers are read like tensors.
         tensors = [
             (leaf.path, leaf.part.numbers)
             for leaf in leaves_of(data)
@@ -261,7 +261,7 @@ class BatchLedger:
         if batch.indices is None:
             epoch.order = hash((epoch.order, *marks))
         if batch.indices is not None and len(batch.indices) == len(marks):
-            # A dataset may be asked for samples by something that is no key, a slice or a list.
+            # A batch sampler may yield slices or lists, which are not hashable.
             with suppress(TypeError):
                 epoch.marks.update(zip(batch.indices, marks, strict=True))
         elif batch.indices is None:
@@ -283,7 +283,7 @@ def _is_plain(numbers: torch.Tensor) -> bool:
 
 
 def _marks(leaves: list[torch.Tensor]) -> list[float]:
-    """For each sample, a number that depends on all that it consists of."""
+    """One fingerprint per sample, of all its leaves."""
     size = len(leaves[0])
     total = torch.zeros(size, dtype=torch.float64)
     for number, leaf in enumerate(leaves):
@@ -294,13 +294,16 @@ def _marks(leaves: list[torch.Tensor]) -> list[float]:
 
 
 def _reached(study: Study, leaf: Value) -> torch.Tensor | None:
-    """How much a loss depends on each place of a sample; none on a place that is the same in all of them, as one that was hidden."""
+    """How much a loss depends on each position of a sample.
+
+    A position that is the same in all samples, such as a masked one, counts as zero.
+    """
     if any(
         each is leaf or each.storage == leaf.storage
         for call in study.calls
         for each in call.changed
     ):
-        # A gradient would be that of what was written.
+        # The gradient would belong to the values written later.
         return None
     given = study.content(leaf)
     found: torch.Tensor | None = None

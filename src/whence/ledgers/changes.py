@@ -1,4 +1,4 @@
-"""The ledger of changes: batches that a loop cuts from its data, changes in place, and finds changed in the next epoch."""
+"""The ledger of changes: slices of the data that a loop modifies in place in every epoch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from whence.ledgers.marks import mark_of
 from whence.source.sites import Site
 from whence.tape.tape import Call, flatten
 
-# What they leave behind depends on what was there: not those that overwrite all of it.
+# Operations whose result depends on the previous values, unlike a full overwrite.
 CHANGES = frozenset(
-    {"__setitem__", "masked_fill_", "masked_scatter_", "index_fill_", "index_add_", "add_", "sub_", "mul_", "div_", "__iadd__",
-     "__isub__", "__imul__", "__itruediv__", "clamp_", "clip_", "pow_", "neg_", "log_", "log1p_", "exp_", "sqrt_", "abs_"}
+    {"__setitem__", "masked_fill_", "masked_scatter_", "index_fill_", "index_add_", "add_", "sub_",
+     "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__", "clamp_", "clip_", "pow_",
+     "neg_", "log_", "log1p_", "exp_", "sqrt_", "abs_"}
 )  # fmt: skip
 MOST_REGIONS = 256
 MOST_LOOKS = 4096
@@ -28,17 +29,17 @@ Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A piece of memory that a model was given, after a line had changed it."""
+    """A region of memory that a line changed before a model received it."""
 
     site: Site
     key: Key
     left: float
-    """What it was when a model was last given it."""
+    """Its fingerprint when a model last received it."""
     turn: int
     began: float | None = None
-    """What it was before it was changed in the present turn."""
+    """Its fingerprint before the change in the current iteration."""
     found_so: int = 0
-    """How often it was, before it was changed, as it had been left, with others having had their turn in between."""
+    """How often it still had the changed contents when its line returned to it after others."""
 
     def has(self, storage: int, offset: int) -> bool:
         memory, begin, shape, stride = self.key
@@ -46,7 +47,7 @@ class Region:
         return storage == memory and begin <= offset <= begin + last
 
     def content(self, tensor: torch.Tensor) -> float | None:
-        """What it is now, seen through another tensor of the same memory."""
+        """The current fingerprint, read through another tensor of the same memory."""
         _, begin, shape, stride = self.key
         whole = torch.empty(0, dtype=tensor.dtype).set_(
             tensor.untyped_storage(), begin, shape, stride
@@ -55,13 +56,13 @@ class Region:
 
 
 class ChangeLedger:
-    """Bounded: one number for each piece of memory."""
+    """Regions of memory, bounded: one fingerprint for each."""
 
     def __init__(self) -> None:
         self._regions: dict[Key, Region] = {}
         self._memories: set[int] = set()
         self._changed: list[tuple[Site, int, int]] = []
-        """Where something was changed since a model was last given something: the line, the memory, the place in it."""
+        """Changes since a model last received an input: the line, the memory, the offset."""
         self._before: tuple[Call, float] | None = None
         self._looks = 0
         self._looks_in_turn = 0
@@ -71,9 +72,9 @@ class ChangeLedger:
         return self._looks < MOST_LOOKS
 
     def begins(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        """A call that may change its first operand is about to be made."""
+        """Record the state before a call that may change its first operand."""
         self._before = None
-        # A program that fills a table row by row before it trains would have the whole table read for each row.
+        # A program that fills a table row by row would otherwise have the table read for each row.
         if (
             call.phase != "program"
             or not tensors
@@ -93,7 +94,7 @@ class ChangeLedger:
                 region.began = region.content(tensors[0])
 
     def made(self, call: Call) -> None:
-        """The same call has been made."""
+        """Record the state after the same call."""
         (noted, before), self._before = self._before or (None, 0.0), None
         tensor = call.operands[0].tensor if noted is call and call.operands else None
         if tensor is not None and call.site is not None and _mark(tensor) not in (None, before):
@@ -101,7 +102,7 @@ class ChangeLedger:
             del self._changed[:-MOST_PENDING]
 
     def given(self, args: Iterable[Any]) -> None:
-        """A model is given something."""
+        """Compare the inputs that a model receives."""
         self._looks_in_turn = 0
         if not self._changed:
             return
@@ -137,7 +138,7 @@ class ChangeLedger:
         region.left, region.turn = mark, self._turn
 
     def left_behind(self) -> tuple[Site, int] | None:
-        """A line that changes batches which a model is given, and finds them so again; how many of them."""
+        """A line that changes a model's input batches and later finds them changed; how many."""
         counts = Counter(each.site for each in self._regions.values() if each.found_so)
         return next(((site, count) for site, count in counts.items() if count >= ENOUGH), None)
 
@@ -154,5 +155,5 @@ def _is_partial(call: Call) -> bool:
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
-    """Weights are changed in place on purpose."""
+    """The fingerprint of a tensor; None for weights, which are changed in place on purpose."""
     return mark_of(tensor) if tensor is not None and not tensor.requires_grad else None

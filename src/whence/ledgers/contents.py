@@ -1,4 +1,4 @@
-"""What a state has in it: for each tensor its name, its shape, and a few of its numbers, by which it is known again."""
+"""The contents of a state: the name and shape of each tensor, and a few values to recognize it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DEEPEST = 2
 FEWEST_NUMBERS = 4
 MOST_NUMBERS = 32
 ALIKE = 1e-2
-"""As near as half-precision copies come."""
+"""The tolerance of half-precision copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One tensor of a state. It may be gone."""
+    """One tensor of a state. It may have been freed."""
 
     shape: tuple[int, ...]
     ref: weakref.ref[torch.Tensor]
     head: torch.Tensor | None
-    """Its first numbers; None where they are not at hand, or are all the same, as those of a fresh bias are."""
+    """The first values; None where they cannot be read or are all equal, as in a new bias."""
 
     def is_like(self, other: Piece) -> bool:
         if self.head is None or other.head is None or self.shape != other.shape:
@@ -43,7 +43,7 @@ Contents = Mapping[str, Piece]
 
 
 def tensors_of(module: nn.Module, prefix: str = "") -> dict[str, torch.Tensor]:
-    """What a module saves and loads, by name. Asks none of the program's own code."""
+    """The tensors that a module saves and loads, by name, without running the program's code."""
     found: dict[str, torch.Tensor] = {}
     kept = {
         name: each
@@ -66,7 +66,10 @@ def contents_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, Piece]:
 
 
 def states_in(thing: Any, depth: int = 0) -> Iterator[dict[str, Piece]]:
-    """The states that a file has in it: what has names and tensors, itself or further in; not those of an optimizer."""
+    """The model states in a checkpoint: mappings of names to tensors, nested or not.
+
+    States of optimizers are skipped.
+    """
     if isinstance(thing, nn.Module):
         yield contents_of(tensors_of(thing))
     elif isinstance(thing, Mapping) and not {"state", "param_groups"} <= thing.keys():
@@ -80,7 +83,7 @@ def states_in(thing: Any, depth: int = 0) -> Iterator[dict[str, Piece]]:
 
 
 def in_use(states: Iterable[Contents], held: Iterable[torch.Tensor]) -> bool:
-    """Whether something of a state is among these tensors."""
+    """Whether these tensors share memory with a state."""
     alive = [
         tensor
         for state in states

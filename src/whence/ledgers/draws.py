@@ -1,4 +1,4 @@
-"""The ledger of draws: random numbers that a program draws anew in each step, and which are the same each time."""
+"""The ledger of draws: random tensors that are drawn in each step and are the same each time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whence.ledgers.marks import mark_of
 from whence.source.sites import Site
 from whence.tape.tape import Call, Value, flatten
 
-# Those that do not depend on anything that is learnt.
+# Calls that do not depend on anything learned.
 DRAWS = frozenset(
     {
         "rand",
@@ -33,28 +33,28 @@ ENOUGH = 5
 
 @dataclass(eq=False, slots=True)
 class Draw:
-    """What one line draws."""
+    """The random tensor that one line draws."""
 
     stack: tuple[Site, ...]
     mark: float
     step: int
     value: Value
     times: int = 1
-    """In how many steps, one after the other, it gave the same numbers."""
+    """The number of consecutive steps with the same values."""
     inputs: set[float] = field(default_factory=set)
-    """Of those that a model was given in these steps, with as many rows: a number that tells them apart."""
+    """Fingerprints of the model inputs of these steps with the same number of rows."""
 
 
 class DrawLedger:
-    """Bounded: some lines, and one number for each."""
+    """Drawing lines, bounded: one fingerprint for each."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Site, ...], Draw | None] = {}
         self._step = -1
-        """The last in which something was drawn."""
+        """The last step in which something was drawn."""
 
     def note(self, call: Call) -> None:
-        """A call of these has been made. Those of a model's own forward, and of an evaluation, are left alone."""
+        """Record a draw, except in a model's own forward and in evaluation."""
         if call.phase != "program" or not call.grad_mode or call.inner or not call.outputs:
             return
         self._step = call.step
@@ -67,13 +67,13 @@ class DrawLedger:
                 Draw(call.stack, mark, call.step, call.outputs[0]) if mark is not None else None
             )
         elif mark != known.mark or call.step > known.step + 1:
-            # It moves on, as it should.
+            # The values change from step to step, as they should.
             self._known[call.stack] = None
         elif call.step > known.step:
             known.step, known.value, known.times = call.step, call.outputs[0], known.times + 1
 
     def given(self, args: Iterable[Any], step: int) -> None:
-        """A model is given something: what was drawn for each of its rows goes with it."""
+        """Associate the draws of this step with the rows of the model's input."""
         if step != self._step:
             return
         drawn = [each for each in self._known.values() if each is not None and each.step == step]
@@ -88,13 +88,13 @@ class DrawLedger:
                 each.inputs.add(mark)
 
     def repeated(self) -> list[Draw]:
-        """What is drawn for each sample, and is the same for other samples in the next step."""
+        """Draws for each sample that are the same for other samples in the next step."""
         known = [each for each in self._known.values() if each is not None]
         return [each for each in known if each.times >= ENOUGH and len(each.inputs) >= ENOUGH]
 
 
 def _mark(tensor: torch.Tensor | None) -> float | None:
-    """Numbers that are all the same were not drawn."""
+    """The fingerprint of a tensor; None if all values are equal, since those were not drawn."""
     mark = mark_of(tensor)
     flat = tensor.detach().reshape(-1) if tensor is not None and mark is not None else None
     return mark if flat is not None and not bool((flat == flat[0]).all()) else None

@@ -1,4 +1,4 @@
-"""What is kept of each kind of event: whom it concerned, whose gradients, and a few plain facts."""
+"""The record of each kind of event: its subject, the weights concerned, and a few plain facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def all_weights_of(optimizer: Optimizer) -> Iterator[torch.Tensor]:
 
 
 def memory_of(tensors: Iterable[torch.Tensor]) -> Iterator[int]:
-    """By which those are known that stand for the same numbers: in wrappers the objects are others."""
+    """The storages of tensors, because wrappers hold different objects with the same values."""
     return (known for each in tensors if (known := storage_of(each)))
 
 
@@ -76,7 +76,7 @@ def _subject(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 
 def _state(args: Any, _kwargs: Any, result: Any) -> Facts:
-    """A state, by a reference that does not keep it, if its tensors are the module's own."""
+    """A weak reference to a state, if its tensors are the module's own."""
     own = (
         set(memory_of(nn.Module.parameters(args[0]))) if isinstance(result, OrderedDict) else set()
     )
@@ -90,7 +90,7 @@ def _restore(args: Any, _kwargs: Any, _result: Any) -> Facts:
 
 
 def _save(args: Any, kwargs: Any, _result: Any) -> Facts:
-    """What is written to a file: a state, or states by their names."""
+    """The objects written to a file: a state, or states by name."""
     given = args[0] if args else kwargs.get("obj")
     return (
         None,
@@ -114,7 +114,7 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
             "missing": tuple(getattr(result, "missing_keys", ())),
             "unexpected": unexpected,
             "given": len(given),
-            # Where most of the module is as it was: what it has, to be held against files.
+            # Where most of the module is unchanged: its contents, to be compared with files.
             "own": contents_of(tensors) if few else {},
             "aliased": bool(given) and shared == len(given),
             "weights": sum(1 for _ in nn.Module.parameters(module)),
@@ -123,7 +123,7 @@ def _load(args: Any, kwargs: Any, result: Any) -> Facts:
 
 
 def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
-    """Which weights a file has in it, whether an optimizer's state, and where the run was."""
+    """The weights in a file, whether it has an optimizer's state, and how far the run was."""
     entries = result.items() if isinstance(result, dict) else ()
     parts = [
         (key, each) for key, each in entries if isinstance(key, str) and isinstance(each, dict)
@@ -154,18 +154,18 @@ def _read(_args: Any, _kwargs: Any, result: Any) -> Facts:
 
 
 def chosen_rate(group: Any) -> float | None:
-    """The rate of a group of weights before a schedule has changed it."""
+    """The learning rate of a parameter group before a scheduler changed it."""
     rate = group.get("initial_lr", group.get("lr"))
     return float(rate) if isinstance(rate, int | float) else None
 
 
 def plan_in(state: Any) -> dict[str, int | float]:
-    """The plain numbers of a scheduler's state: what it was built with, and how far it has come."""
+    """The plain numbers in a scheduler's state: its arguments and its progress."""
     return {str(key): each for key, each in state.items() if type(each) in (int, float)}
 
 
 def _cast(args: Any, _kwargs: Any, _result: Any) -> Facts:
-    """The types of a module's weights before it is moved, or cast."""
+    """The dtypes of a module's weights before it is moved or cast."""
     return args[0], (), {"types": {id(each): each.dtype for each in nn.Module.parameters(args[0])}}
 
 

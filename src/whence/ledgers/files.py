@@ -1,4 +1,4 @@
-"""The ledger of files with weights: what was read, and who has it when the first update after that is made."""
+"""The ledger of weight files: what was read, and which models use it at the next update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ States = list[dict[str, Piece]]
 
 
 class FileLedger:
-    """Of interest from a file's reading until a module loads a state, or an update is made. Keeps nothing of it alive."""
+    """States that were read from files, until a module loads one or an update runs.
+
+    The ledger keeps none of them alive.
+    """
 
     def __init__(self) -> None:
         self._reads: Counter[Site | None] = Counter()
@@ -26,13 +29,13 @@ class FileLedger:
         self._before: WeakTable[nn.Module, None] = WeakTable()
 
     def is_data(self, stack: tuple[Site, ...]) -> bool:
-        """One more file is read: whether that happens here again and again, as with samples, and not with checkpoints."""
+        """Count a file. True if this line reads many files, as for samples, not checkpoints."""
         site = stack[0] if stack else None
         self._reads[site] += 1
         return self._reads[site] > MOST_READS
 
     def read(self, states: States, models: Iterable[nn.Module]) -> None:
-        """Models that have run before may be those that the file was written from."""
+        """Record a file. Models that ran before it may be the ones it was written from."""
         self._open += states
         for each in models:
             self._before[each] = None
@@ -51,9 +54,9 @@ class FileLedger:
         held: Iterable[torch.Tensor],
         models: Iterable[nn.Module],
     ) -> tuple[States, States] | None:
-        """The first update since: what the models have that it trains, and all others that came after the file.
+        """The contents of the models that the next update trains, and of other models built since.
 
-        None if the pass uses what was read as it is.
+        None if the pass uses the tensors of the file directly.
         """
         states, trained = self._open, set(map(id, weights))
         if in_use(states, held):

@@ -1,4 +1,4 @@
-"""The ledger of inputs: what a model is given while it is trained, and what while it is evaluated."""
+"""The ledger of inputs: what a model receives in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -33,36 +33,42 @@ class Given:
 
     summary: Summary = field(default_factory=Summary)
     inputs: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
-    """Those of the last pass."""
+    """The inputs of the last pass."""
     rows: set[int] = field(default_factory=set)
     """Hashes of some of the first rows."""
     in_training_mode: bool = False
-    """An evaluation, as it seems, of a model that was not told so: gradients are off, and it has nothing that depends on modes."""
+    """An evaluation without `eval()`: gradients are off, and no layer of the model has modes."""
     sized: dict[str, Spot | None] = field(default_factory=dict)
-    """For inputs that are too large or too small, the line that made them so."""
+    """For inputs that are too large or too small, the line that scaled them."""
 
     def shares_rows(self, data: torch.Tensor) -> bool:
-        """Whether some of the rows that were seen are rows of these data."""
+        """Whether some of the recorded rows are rows of these data."""
         return not self.rows.isdisjoint(_hashes(data, MOST_HASHED))
 
 
 class InputLedger:
-    """Bounded: a few passes of each model are summed up."""
+    """Inputs of models, bounded: a few passes of each model are summarized."""
 
     def __init__(self, allows: Allows = always) -> None:
         self._allows = allows
         self._known: WeakTable[nn.Module, dict[tuple[int, bool], Given | None]] = WeakTable()
-        """For each model, what it is given in training, and in evaluation by each source and mode; None where it is not to be compared."""
+        """For each model, its inputs in training, and in evaluation by source and mode.
+
+        None where the inputs should not be compared.
+        """
         self.fresh: tuple[Given, Given] | None = None
         """Inputs in training and in evaluation that can be compared now."""
 
     def trained(self) -> list[Given]:
-        """What models are given in training."""
+        """The inputs of models in training."""
         found = [each.get(IN_TRAINING) for each in self._known.values()]
         return [each for each in found if each is not None]
 
     def note(self, module: nn.Module, args: Iterable[Any], source: int) -> bool:
-        """Take in the inputs of a pass; True if there is something new to compare. `source` tells loaders apart."""
+        """Record the inputs of a pass; True if there is something new to compare.
+
+        `source` identifies the loader.
+        """
         self.fresh = None
         known = self._known.get(module, None)
         trains = torch.is_grad_enabled()
@@ -75,7 +81,8 @@ class InputLedger:
         if key not in known:
             if len(known) > MOST_SOURCES:
                 return False
-            # Whoever evaluates a network that has modes calls eval() first; another may well stay as it is.
+            # A network with modes is evaluated after `eval()`; one without modes may stay in
+            # training mode.
             is_meant = not module.training or not any(map(has_modes, parts_of(module)))
             known[key] = Given(in_training_mode=module.training) if is_meant else None
         given, trained = known[key], known[IN_TRAINING]

@@ -1,4 +1,4 @@
-"""The ledger of labels: what a loss is given to aim at, in the order in which it comes, where no loader delivers it."""
+"""The ledger of labels: the targets of a loss in their order, where no loader delivers them."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Stream:
     stack: tuple[Site, ...]
     batches: list[array[float]] = field(default_factory=list)
     marks: list[float | None] = field(default_factory=list)
-    """For each of these, a number that tells the inputs apart that the labels came with."""
+    """For each batch, a fingerprint of the inputs that belong to the labels."""
     shape: tuple[int, ...] = ()
-    """Of the first labels, without their first axis."""
+    """The shape of the first labels, without the batch axis."""
     steps: set[int] = field(default_factory=set)
-    """Those in which there were any."""
+    """The steps with labels."""
     last: int = 0
-    """The step of the last ones."""
+    """The step of the last labels."""
     gap: int = 1
-    """The most steps that lay between the first ones."""
+    """The largest number of steps between the first batches."""
     closed: bool = False
-    """There are some that were not seen: what comes after them does not belong here."""
+    """Some labels were not recorded, so later ones do not belong to this stream."""
 
 
 class LabelLedger:
-    """Bounded. It has the labels of a few losses, and only for as long as calls are recorded without a gap."""
+    """The labels of a few losses, bounded, for as long as calls are recorded without a gap."""
 
     def __init__(self) -> None:
         self.streams: dict[tuple[Site, ...], Stream] = {}
@@ -94,7 +94,7 @@ class LabelLedger:
             len(stream.batches) == ENOUGH_MIXED
             and sum(len(set(each)) > 1 for each in stream.batches) > ENOUGH_MIXED / 2
         ):
-            # In no order: nothing more is to be known of them.
+            # The labels are mixed, so the rest of the stream adds nothing.
             stream.closed = True
         stream.marks.append(_mark(_input_beside(len(labels), call, now, calls)))
 
@@ -102,7 +102,10 @@ class LabelLedger:
 def _input_beside(
     size: int, loss: Call, now: Pass, calls: Callable[[], list[Call]]
 ) -> torch.Tensor | None:
-    """The data that a pass began with: what its model was given, or the first thing of that many rows that it computed with."""
+    """The data that a pass began with.
+
+    These are the model's inputs, or the first operand with as many rows as there are labels.
+    """
     given = [each for entry in now.entries for each in entry if each is not None and each.dim()]
     if not given:
         known = (
@@ -135,7 +138,7 @@ def _mark(tensor: torch.Tensor | None) -> float | None:
 
 
 def labels_in(target: Value) -> array[float] | None:
-    """One class for each sample, if that is what a target is."""
+    """One class per sample, if the target has that form."""
     tensor = target.tensor
     if (
         tensor is None
@@ -152,6 +155,6 @@ def labels_in(target: Value) -> array[float] | None:
         tensor = chosen.int().argmax(1)
     if tensor.dim() > 2:
         return None
-    # A list would keep an object for each number.
+    # A list would keep an object for each value.
     found = array("d", tensor.reshape(-1).double().tolist())
     return found if all(each == int(each) for each in found if each == each) else None

@@ -1,4 +1,4 @@
-"""The loop's ledger: what was done to gradients, modes and rates, in the order in which it was done."""
+"""The ledger of the loop: events on gradients, modes and learning rates, in order."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Kind(Enum):
     """The first update after a file was read, if no state was loaded in between."""
     CAST = auto()
     MOVED = auto()
-    """A frozen weight was changed by a step."""
+    """A step changed a frozen weight."""
     LOST = auto()
-    """A step of low-precision weights: how many elements it left as they were."""
+    """A step of low-precision weights, with the number of elements it left unchanged."""
 
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """One thing that the program did. `subject` is what it did it to."""
+    """One action of the program. `subject` is the object it acted on."""
 
     kind: Kind
     step: int
@@ -70,7 +70,7 @@ class Event:
 
 @dataclass(eq=False, slots=True)
 class Climb:
-    """Rates that are raised by the same factor from step to step, as a range test does it to see where the loss explodes."""
+    """A learning rate raised by a constant factor in each step, as in a range test."""
 
     rate: float = 0.0
     factor: float = 0.0
@@ -78,7 +78,7 @@ class Climb:
 
     def note(self, rate: float) -> None:
         factor = rate / self.rate if self.rate > 0 else 0.0
-        # By what each step adds: a rate that grows by the same amount has factors ever closer to 1, and to each other.
+        # Compared by the increase, since linear growth has factors that approach 1 and each other.
         is_same = factor > 1 and abs(factor - self.factor) < 1e-4 * (factor - 1)
         self.times = self.times + 1 if is_same else 0
         self.rate, self.factor = rate, factor if not is_same else self.factor
@@ -86,7 +86,7 @@ class Climb:
 
 @dataclass(eq=False, slots=True)
 class OptimizerEntry:
-    """An optimizer that was built: where, over what, and how often it stepped. It may be gone."""
+    """An optimizer: where it was built, its weights, and its step count. It may have been freed."""
 
     ref: weakref.ref[Optimizer]
     kind: str
@@ -95,29 +95,29 @@ class OptimizerEntry:
     """All weights it has had, by identity."""
     groups: int = 0
     modules: int = 0
-    """How many modules had been built before it."""
+    """The number of modules built before it."""
     settings: tuple[str, ...] = ()
-    """What makes its step more than a rate times a gradient: `momentum=0.9`."""
+    """Settings that make a step more than rate times gradient: `momentum=0.9`."""
     rates: tuple[float, ...] = ()
-    """The smallest and the largest learning rate it stepped with."""
+    """The smallest and the largest learning rate of its steps."""
     climb: Climb = field(default_factory=Climb)
     usual_rate: float | None = None
-    """The last rate, where a step with the same one again tells nothing new."""
+    """The last learning rate, where another step with the same rate adds no information."""
     gone: int = 0
-    """Steps with less than a thousandth of the largest rate before them."""
+    """Steps with less than a thousandth of the largest learning rate before them."""
     changes: int = 0
-    """Steps with another rate than the one before."""
+    """Steps with a different learning rate from the step before."""
     overshot: RateTrial | None = None
-    """An update of its that threw up the loss, and would not have done so at a smaller rate."""
+    """An update that raised the loss sharply, and would not have at a smaller learning rate."""
     steps: int = 0
     evaluates: bool = False
-    """Its step is given a closure, which it may call several times."""
+    """Its step receives a closure, which it may call several times."""
     stateful: bool = False
-    """It keeps something from step to step: moments, momentum."""
+    """It keeps state from step to step: moments, momentum."""
     version: int = -1
-    """Of its first weight, when it had last stepped, or when it was built."""
+    """The version of its first weight after its last step, or when it was built."""
     untouched: bool = False
-    """No weight was changed between the last step of an optimizer built at the same place and this one's building."""
+    """No weight changed since the last step of the optimizer built at the same place before it."""
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -134,12 +134,12 @@ class OptimizerEntry:
         self.usual_rate = rate if self.climb.factor == 1.0 and not is_gone else None
 
     def has_run_down(self) -> bool:
-        """Whether a schedule has brought its rate near zero: what is built after it begins a new cycle."""
+        """Whether a scheduler has brought the rate near zero, so a new optimizer is a new cycle."""
         return bool(self.rates) and self.climb.rate <= RUN_DOWN * self.rates[-1]
 
 
 class LoopLedger:
-    """Bounded; keeps nothing of the program's alive."""
+    """Events, bounded; nothing of the program is kept alive."""
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque(maxlen=MOST_EVENTS)
@@ -147,11 +147,11 @@ class LoopLedger:
         self._held: list[Event] | None = None
 
     def hold(self) -> None:
-        """A backward is under way: what hooks do with the gradients that it has completed comes after it in the story."""
+        """Hold back events during a backward: hooks act on gradients that it has completed."""
         self._held = []
 
     def release(self) -> list[Event]:
-        """What was held: its place is behind the backward's own event."""
+        """The events held back, to be placed after the event of the backward itself."""
         held, self._held = self._held or [], None
         return held
 
@@ -170,7 +170,7 @@ class LoopLedger:
         return event
 
     def freshly_written(self, weights: Iterable[torch.Tensor]) -> frozenset[int]:
-        """Which of these weights have another gradient than when this was last asked."""
+        """The weights whose gradients changed since the last call."""
         found = set()
         for weight in weights:
             gradient = weight.grad
@@ -184,7 +184,7 @@ class LoopLedger:
         return (each for each in self.events if each.kind in kinds)
 
     def story_of(self, entry: OptimizerEntry) -> list[Event]:
-        """What happened to the gradients of an optimizer's weights, in order."""
+        """The events on the gradients of an optimizer's weights, in order."""
         return [
             each
             for each in self.of(Kind.BACKWARD, Kind.STEP, Kind.CLEAR, Kind.CLIP, Kind.UNSCALE)
@@ -196,7 +196,7 @@ class LoopLedger:
         ]
 
     def states_kept(self) -> Iterator[list[Event]]:
-        """States that are still there of those that one line took of one module, the last one of each step of the program."""
+        """States that are still alive, by the line and module they came from, one per step."""
         there: dict[tuple[Site | None, int], dict[int, Event]] = {}
         for event in self.of(Kind.STATE):
             reference, module = (
@@ -208,7 +208,7 @@ class LoopLedger:
         return (list(each.values()) for each in there.values())
 
     def states_among(self, identities: Iterable[int]) -> list[Event]:
-        """Where states were taken that are there by these identities."""
+        """The events that took the states with these identities, if they are still alive."""
         known = set(identities)
         kept = [(each, each.detail["state"]) for each in self.of(Kind.STATE) if known]
         return [

@@ -1,4 +1,4 @@
-"""One number for the contents of a tensor, by which they are known again."""
+"""Fingerprints: one number for the contents of a tensor, to recognize them later."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from whence.tape.readable import is_readable
 MOST_ELEMENTS = 1_000_000
 LEAST_ELEMENTS = 8
 MOST_KEPT = 65_536
-"""Factors for longer rows are made anew each time: they would take megabytes for as long as the program runs."""
+"""Factors for longer rows are not cached: they would hold megabytes for the whole run."""
 
 
 def mark_of(tensor: torch.Tensor | None) -> float | None:
-    """None for what is not at hand, too large, or so small that it may be equal by chance."""
+    """The fingerprint of a tensor.
+
+    None if it cannot be read, is too large, or is so small that it may be equal by chance.
+    """
     if (
         tensor is None
         or not is_readable(tensor)
@@ -30,7 +33,7 @@ def mark_of(tensor: torch.Tensor | None) -> float | None:
 
 
 def marks_of_rows(rows: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
-    """One for each row of a table. `shift` tells equal rows of several tables apart."""
+    """One fingerprint per row of a table. `shift` distinguishes equal rows of several tables."""
     plain = rows.double().nan_to_num(0.123, 4.56, 7.89)
     make = _kept_factors if plain.shape[1] <= MOST_KEPT else _factors
     return plain @ make(plain.shape[1], shift, plain.device)
@@ -38,7 +41,7 @@ def marks_of_rows(rows: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
 
 @lru_cache(maxsize=4)
 def _kept_factors(columns: int, shift: float, device: torch.device) -> torch.Tensor:
-    """Making them costs several times what using them does."""
+    """Cached factors, since computing them costs several times as much as using them."""
     return _factors(columns, shift, device)
 
 

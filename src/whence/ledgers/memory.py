@@ -1,4 +1,4 @@
-"""The ledger of memory: which containers of tensors grow, whose graphs grow, and by how many bytes."""
+"""The ledger of memory: containers of tensors and graphs that grow, and by how many bytes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from whence.source.sites import Site
 from whence.tape.tape import node_of, storage_of
 
 RAW = "_raw_saved_"
-UNTOLD = object()
+UNKNOWN = object()
 FEWEST = 6
 SAMPLED = 24
 MOST_NODES = 4_000
 MOST_PASSED = 40_000
-"""Nodes that are only passed on the way to the oldest: the graph of one step may have thousands."""
+"""Nodes visited on the way to the oldest one: the graph of one step may have thousands."""
 MOST_ALIASES = 8
 COSTLY = 8 * 2**20
 
 
 @dataclass(eq=False, slots=True)
 class Holding:
-    """A container of tensors, or one tensor on a graph: how large it was at each look."""
+    """A container of tensors, or one tensor with a graph, with its size at each check."""
 
     aliases: list[Alias]
     kind: str
@@ -39,19 +39,19 @@ class Holding:
     sizes: list[tuple[int, int, int]] = field(default_factory=list)
     """Step, length (or nodes), bytes."""
     oldest: int = -1
-    """Autograd's number of the oldest node: the same at each look, if the graphs of all steps hang together."""
+    """Autograd's number of the oldest node; constant if the graphs of all steps are connected."""
     ends: tuple[weakref.ref[torch.Tensor], ...] = ()
-    """What a container had first and last."""
+    """The first and the last tensor of a container."""
     outlived: bool = False
-    """The weights of its graphs have changed since: no backward can use them."""
+    """The weights of its graphs have changed since, so no backward can use them."""
     bounded: bool = False
-    """It lets go of the oldest by itself."""
+    """It drops its oldest elements by itself."""
     of_tensors: bool = True
-    """Its elements are tensors, and not records that have some."""
+    """Its elements are tensors, not records that contain tensors."""
 
     @property
     def was_emptied(self) -> bool:
-        """Nothing of what it had at its ends is left: it is filled again for each epoch or episode, and these may get longer."""
+        """Neither of its end tensors is alive, so it is refilled for each epoch or episode."""
         return bool(self.ends) and all(each() is None for each in self.ends)
 
     @property
@@ -60,7 +60,7 @@ class Holding:
 
     @property
     def grows(self) -> bool:
-        """It has grown at every one of the last three looks, with the steps."""
+        """Whether it grew at each of the last three checks, in proportion to the steps."""
         if len(self.sizes) < 3 or self.bounded:
             return False
         (a, small, _), (b, middle, _), (c, large, _) = self.sizes[-3:]
@@ -72,7 +72,7 @@ class Holding:
 
 
 class MemoryLedger:
-    """Filled by looks at the program's own variables and what they hold. Keeps nothing of it alive."""
+    """Sizes of what the program's variables hold; nothing of it is kept alive."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], Holding] = {}
@@ -92,7 +92,7 @@ class MemoryLedger:
         datasets: Iterable[Any],
         extra: Iterable[Any],
     ) -> None:
-        """Walk the variables of running frames and of the files that calls were made from, what they hold, and modules."""
+        """Measure what running frames, the globals of calling files, and modules can reach."""
         skip = {id(each) for each in datasets}
         seen: dict[int, Holding | None] = {}
         for alias, thing in reachable(list(frames), list(sites), skip, extra):
@@ -145,7 +145,7 @@ class MemoryLedger:
     ) -> Holding:
         known = self._known.setdefault((kind, key), holding)
         if known.oldest != holding.oldest or known.was_emptied:
-            # Another graph than at the last look, or other things.
+            # A different graph or different elements from the last check.
             known.sizes, known.oldest = [], holding.oldest
         known.graph, known.shape, known.ends = holding.graph, holding.shape, holding.ends
         known.outlived = holding.outlived
@@ -155,7 +155,7 @@ class MemoryLedger:
 
 
 def _measured(container: Any) -> tuple[int, bool]:
-    """The bytes of tensors in a container, estimated from a sample, and whether most of its elements hang on graphs."""
+    """The bytes of tensors in a container, estimated from a sample; whether most have graphs."""
     held = elements(container)
     length = len(held)
     picked = held[:: max(length // SAMPLED, 1)]
@@ -179,7 +179,7 @@ def _measured(container: Any) -> tuple[int, bool]:
 
 
 def _is_outlived(container: Any) -> bool:
-    """Whether most of the graphs in a container were made before the last update."""
+    """Whether most of the graphs in a container were built before the last update."""
     held = elements(container)
     graphs = [
         each
@@ -191,7 +191,10 @@ def _is_outlived(container: Any) -> bool:
 
 
 def _has_outlived_its_weights(tensor: torch.Tensor) -> bool:
-    """A node that still has an activation, and refuses a weight: that was changed in place since. One that was freed refuses all."""
+    """Whether a weight of the graph has changed in place since the graph was built.
+
+    Such a node still returns an activation but refuses the weight; a freed node refuses both.
+    """
     pending, seen = [node_of(tensor)], set[Any]()
     while pending and len(seen) < MOST_NODES:
         node = pending.pop()
@@ -206,13 +209,16 @@ def _has_outlived_its_weights(tensor: torch.Tensor) -> bool:
 
 
 def _saved_by(node: Any) -> Iterator[torch.Tensor | None]:
-    """The tensors that a node keeps, None for one that it refuses. Those that a hook unpacks are left alone: the hook is the program's, or
-    computes a checkpointed part again. Where torch does not tell of hooks, none are asked for."""
+    """The tensors that a node saves, None for one that it refuses.
+
+    Tensors with an unpack hook are skipped: the hook is the program's, or recomputes a checkpointed
+    segment. Where PyTorch does not expose hooks, no tensor is read.
+    """
     for name in dir(type(node)):
         if not name.startswith(RAW):
             continue
         try:
-            if getattr(getattr(node, name), "unpack_hook", UNTOLD) is not None:
+            if getattr(getattr(node, name), "unpack_hook", UNKNOWN) is not None:
                 continue
             saved = getattr(node, name.removeprefix("_raw"), None)
         except RuntimeError:
@@ -238,7 +244,7 @@ def _inside(thing: Any) -> list[torch.Tensor]:
 
 
 def _oldest(tensor: torch.Tensor) -> int:
-    """The smallest of the numbers that autograd gave the nodes of a graph, in the order it made them."""
+    """The smallest of autograd's sequence numbers in a graph."""
     pending, seen, found = [node_of(tensor)], set[Any](), 2**62
     while pending and len(seen) < MOST_PASSED:
         node = pending.pop()
@@ -252,7 +258,10 @@ def _oldest(tensor: torch.Tensor) -> int:
 
 
 def graph_size(tensor: torch.Tensor, storages: set[int] | None = None) -> tuple[int, int]:
-    """The nodes of a tensor's graph, and the bytes that they keep: saved activations, and about a kilobyte for each node."""
+    """The number of nodes of a tensor's graph, and the bytes they keep alive.
+
+    These are saved activations, and a fixed amount for each node.
+    """
     storages = storages if storages is not None else set()
     pending, seen = [first := node_of(tensor)], {first}
     size = tensor.numel() * tensor.element_size()

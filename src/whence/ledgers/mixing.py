@@ -1,4 +1,4 @@
-"""Streams in which each class has its own stretch of the epoch, although their samples come in another order each time."""
+"""Streams in which each class occupies one part of the epoch, although the order changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NARROW = 0.5
 
 
 def half_mixed(entry: LoaderEntry) -> list[Epoch]:
-    """The first epochs of such a stream, if it is one: at least two."""
+    """The first epochs of such a stream, at least two; empty if the stream is mixed."""
     known = [each for each in entry.epochs if len(each.along) >= FEWEST_BATCHES and each.ended]
     if (
         not entry.info.is_iterable
@@ -32,12 +32,15 @@ def half_mixed(entry: LoaderEntry) -> list[Epoch]:
     first, second = (
         torch.cat([one.reshape(-1).double() for one in each.labels]) for each in known[:2]
     )
-    # What is the same each time may be a recording that is read in order.
+    # A stream that is the same each time may be a recording that is read in order.
     return known if len(first) != len(second) or not torch.equal(first, second) else []
 
 
 def ask_for_buffer(book: BatchLedger, info: LoaderInfo) -> None:
-    """An epoch is over: if classes came in stretches, look what would mix them, while the stream can be read. Once for a loader."""
+    """At the end of an epoch with unmixed classes, find the buffer size that would mix them.
+
+    Runs once per loader, while the stream can still be read.
+    """
     entry = book.entry_of(info)
     if entry.was_stirred or not info.trained or info.dataset is None or not half_mixed(entry):
         return
@@ -51,7 +54,7 @@ def ask_for_buffer(book: BatchLedger, info: LoaderInfo) -> None:
 
 
 def spread_of(epoch: Epoch) -> float:
-    """Over how much of an epoch a class is spread."""
+    """The share of an epoch over which a class is spread."""
     positions = torch.cat([torch.full((len(each),), float(number)) for number, each in epoch.along])
     return width(positions, torch.cat([each.reshape(-1).double() for _, each in epoch.along]))
 

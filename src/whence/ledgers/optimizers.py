@@ -1,4 +1,4 @@
-"""The ledger of optimizers: which were built, over what, and how often each has stepped."""
+"""The ledger of optimizers: which were built, their weights, and their step counts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CLIMBS = 6
 
 
 class OptimizerLedger:
-    """Bounded; keeps none alive."""
+    """Optimizers, bounded; none is kept alive."""
 
     def __init__(self, loop: LoopLedger) -> None:
         self.entries: list[OptimizerEntry] = []
         self._known: WeakTable[Optimizer, OptimizerEntry] = WeakTable()
-        """By the optimizer: there may be one for each weight, and each is asked for in every step."""
+        """By optimizer: there may be one per weight, and each is looked up in every step."""
         self._loop = loop
 
     def built(self, optimizer: Optimizer, stack: tuple[Site, ...], modules: int) -> None:
-        """When so many modules had been built."""
+        """Record an optimizer, built after this number of modules."""
         before = next(
             (each for each in reversed(self.entries) if each.stack[:1] == stack[:1] and each.steps),
             None,
@@ -50,7 +50,7 @@ class OptimizerLedger:
         del self.entries[:-MOST]
 
     def entry_of(self, optimizer: Optimizer) -> OptimizerEntry:
-        """One is made for an optimizer that was built before the watch began."""
+        """The entry of an optimizer; one built before the watch began gets a new entry."""
         known = self._known.get(optimizer, None)
         if known is None:
             known = self.enter(optimizer, ())
@@ -71,8 +71,6 @@ class OptimizerLedger:
         self.entries = [each for each in self.entries if each.ref() is not optimizer]
         self._known.pop(optimizer)
 
-    # steps
-
     def count_step(self, optimizer: Optimizer) -> OptimizerEntry:
         entry = self.entry_of(optimizer)
         self.count(entry, optimizer)
@@ -86,23 +84,26 @@ class OptimizerLedger:
             entry.weights |= {id(each) for each in all_weights_of(optimizer)}
             self._note_loaded(entry, optimizer)
         rate = groups[0].get("lr") if groups else None
-        # In most steps it is the same object as in the step before.
+        # In most steps this is the same object as in the step before.
         if rate is not entry.usual_rate and isinstance(rate, float | int):
             entry.note_rate(rate)
 
     def updated(self, optimizer: Optimizer) -> None:
-        """A step has ended. Of one that torch.compile runs only that is told."""
+        """Record the end of a step, the only event of a step that torch.compile runs."""
         entry = self.entry_of(optimizer)
         entry.steps = entry.steps or 1
         entry.stateful = entry.stateful or _is_stateful(optimizer)
         entry.version = _version(optimizer)
 
     def has_newcomer(self) -> bool:
-        """One has made one step only: a second one is worth waiting for."""
+        """Whether an optimizer has made only one step, so a second one is worth waiting for."""
         return any(each.steps == 1 and each.optimizer is not None for each in self.entries)
 
     def updates_of(self, optimizer: Optimizer) -> int:
-        """How often it has stepped; a wrapper, as accelerate's, has the groups of the one that steps."""
+        """The number of steps of an optimizer.
+
+        A wrapper, such as accelerate's, shares the parameter groups of the optimizer that steps.
+        """
         groups = optimizer.param_groups
         return max(
             (
@@ -113,14 +114,12 @@ class OptimizerLedger:
             default=0,
         )
 
-    # rates
-
     def tests_rates(self, optimizer: Optimizer) -> bool:
         """Whether a range test is under way."""
         return self.entry_of(optimizer).climb.times >= CLIMBS
 
     def keeps_rate(self, optimizer: Optimizer) -> bool:
-        """Whether it has stepped with one rate only, which is the one it has, and is the only one that steps."""
+        """Whether this is the only optimizer that steps, always with its current learning rate."""
         stepping = [each for each in self.entries if each.steps]
         rate = optimizer.param_groups[0]["lr"]
         return stepping == [self.entry_of(optimizer)] and stepping[0].rates == (rate, rate)
@@ -129,10 +128,8 @@ class OptimizerLedger:
         entry = self.entry_of(optimizer)
         entry.overshot = entry.overshot or trial
 
-    # weights
-
     def owned(self) -> frozenset[int]:
-        """All weights that any of them has had, by identity."""
+        """All weights that any optimizer has had, by identity."""
         return frozenset[int]().union(*(each.weights for each in self.entries))
 
     def weights(self) -> Iterator[torch.Tensor]:
@@ -145,7 +142,10 @@ class OptimizerLedger:
         return (each for each in known.values() if not each.is_meta)
 
     def age(self) -> int:
-        """A number that moves on when weights change. Torch counts changes in place, but not those that fused optimizers make."""
+        """A counter that advances when weights change.
+
+        PyTorch counts changes in place, but not those that fused optimizers make.
+        """
         return sum(each._version for each in self.weights()) + sum(
             each.steps for each in self.entries
         )
@@ -156,7 +156,7 @@ class OptimizerLedger:
         return [each for each, one in there if not own.isdisjoint(memory_of(all_weights_of(one)))]
 
     def _note_loaded(self, entry: OptimizerEntry, optimizer: Optimizer) -> None:
-        """While both are there: of what is gone, the identities belong to others."""
+        """Link loaded modules to an optimizer while both are alive, since ids are reused."""
         own = set(memory_of(all_weights_of(optimizer)))
         for event in self._loop.events:
             module = (

@@ -1,4 +1,4 @@
-"""Epochs in which a loader gives the same, in the same order, while one optimizer goes on training with them."""
+"""Epochs with the same samples in the same order, while one optimizer trains on them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ ENOUGH_SAMPLES = 8
 
 
 def alike(book: BatchLedger, entry: LoaderEntry) -> list[Epoch]:
-    """The first epochs of a loader and of those built in its place, if they are alike in order: none, or at least two."""
+    """The first epochs of a loader, and of loaders built in its place, if their order is the same.
+
+    Empty, or at least two epochs.
+    """
     epochs = sorted(
         (epoch for each in _in_place_of(book, entry) for epoch in each.epochs if _is_known(epoch)),
         key=lambda epoch: epoch.began,
     )
     if len(epochs) < 2 or not frozenset.intersection(*(each.trained for each in epochs)):
-        # Runs of several models go through the same data, in the same order and on purpose.
+        # Runs of several models use the same data in the same order on purpose.
         return []
     one_after_the_other = all(
         one.over is not None and one.over < other.began for one, other in pairwise(epochs)
@@ -36,7 +39,7 @@ def alike(book: BatchLedger, entry: LoaderEntry) -> list[Epoch]:
 
 
 def same_contents(entry: LoaderEntry) -> int:
-    """In how many epochs, from the first on, the samples are the same to the last bit: none, or at least two."""
+    """The number of initial epochs with bitwise identical samples: none, or at least two."""
     first, *others = [each.marks for each in entry.epochs[:EPOCHS_NOTED] if each.marks] or [{}]
     count = 1
     for marks in others:
@@ -48,7 +51,10 @@ def same_contents(entry: LoaderEntry) -> int:
 
 
 def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
-    """An epoch is over: if it was like the one before, look why, while everything that has a say in it is there. Once for a place."""
+    """At the end of an epoch, find why it repeats the one before, while all objects are alive.
+
+    Runs once for each place where loaders are built.
+    """
     entry = book.entry_of(info)
     if (
         not info.trained
@@ -72,7 +78,7 @@ def ask_why(book: BatchLedger, info: LoaderInfo) -> None:
 
 
 def _in_place_of(book: BatchLedger, entry: LoaderEntry) -> list[LoaderEntry]:
-    """A loader, and those that were built by the same line over the same data: some programs build one for every epoch."""
+    """A loader, and others that the same line built over the same data, such as one per epoch."""
     stack = entry.info.stack
     return [
         each
@@ -95,7 +101,7 @@ def _is_known(epoch: Epoch) -> bool:
 
 
 def _is_sequential(info: LoaderInfo) -> bool:
-    """It does not shuffle, and does not mean to."""
+    """Whether the loader does not shuffle, by its own settings."""
     return type(info.sampler()) is SequentialSampler and type(info.batch_sampler()) in (
         BatchSampler,
         type(None),

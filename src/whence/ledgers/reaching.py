@@ -1,4 +1,4 @@
-"""What the program can reach by a name: variables, attributes, entries of containers, and what its hooks have closed over."""
+"""Objects that the program can reach by a name, and what its hooks have closed over."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A name that the program has for a thing."""
+    """A name that the program has for an object."""
 
     name: str
-    """As it would write it: `losses`, `self.history`."""
+    """As the program writes it: `losses`, `self.history`."""
     code: CodeType | None
     """The code that has the variable."""
     owners: tuple[str, ...] = ()
-    """The class whose attribute it is, and those that it is derived from; none for a variable."""
+    """The class of the attribute's object and its base classes; empty for a variable."""
 
 
 Named = tuple[Alias, Any, int]
-"""A thing with a name, and how far in it was found."""
+"""A named object, and the depth at which it was found."""
 
 
 def reachable(
     frames: list[FrameType], sites: list[Site], skip: set[int], models: Iterable[nn.Module]
 ) -> Iterator[tuple[Alias, Any]]:
-    """Containers and tensors: those of variables, of attributes of objects in variables, and of theirs. Containers by each of their names."""
+    """Containers and tensors in variables and in attributes, with all names of each container."""
     models = list(models)
     pending: deque[Named] = deque(_variables(frames, sites))
     pending += [(Alias("", None, _kinds(each)), each, 0) for each in models]
@@ -83,7 +83,7 @@ def reachable(
             if issubclass(type(thing), dict) and dict.__len__(thing) < MANY and depth < DEEPEST:
                 own = alias if _is_plain(type(thing)) else Alias("self", alias.code, _kinds(thing))
                 pending += [(_entry(own, key), each, depth + 1) for key, each in dict.items(thing)]
-        # A mock says of itself, by `__class__`, that it is a function.
+        # A mock claims by `__class__` that it is a function.
         if type(thing) in (FunctionType, MethodType, partial):
             pending += [(name, each, depth) for name, each in _closed_over(thing)]
         elif depth < DEEPEST:
@@ -120,14 +120,14 @@ def _entry(alias: Alias, key: Any) -> Alias:
 
 
 def elements(container: Any) -> list[Any]:
-    """What a list, a deque or the values of a dict hold, read without running anything that a class of the program's says about it."""
+    """The elements of a list or deque, or a dict's values, bypassing overridden methods."""
     if issubclass(type(container), dict):
         return list(dict.values(container))
     return list((deque if issubclass(type(container), deque) else list).__iter__(container))
 
 
 def parts(thing: Any) -> list[Any]:
-    """What a small record holds: a tuple, with names or without, a list, a dict, or an object of the program's own."""
+    """The parts of a small record: a tuple, a list, a dict, or an object of the program."""
     kind = type(thing)
     if issubclass(kind, tuple):
         held = list(tuple.__iter__(thing))
@@ -156,7 +156,7 @@ def _kinds(thing: Any) -> tuple[str, ...]:
 
 
 def _closed_over(thing: FunctionType | MethodType | partial[Any]) -> Iterator[tuple[Alias, Any]]:
-    """What a function of the program's has with it: variables around it, the object of a method, arguments given ahead."""
+    """What the program's function carries: closure variables, bound object, partial arguments."""
     if isinstance(thing, MethodType):
         yield Alias("", None, _kinds(thing.__self__)), thing.__self__
         yield from _closed_over(thing.__func__) if isinstance(thing.__func__, FunctionType) else ()
@@ -186,7 +186,7 @@ def _hooks_below(model: nn.Module) -> Iterator[Any]:
 
 
 def _attributes(thing: Any) -> dict[str, Any]:
-    """The attributes of an object of the program's, read without running anything of its own; none for what is a library's."""
+    """The attributes of a user-defined object, without running its code; {} for a library's."""
     kind = type(thing)
     if issubclass(kind, type) or kind.__module__.startswith(LIBRARIES):
         return {}

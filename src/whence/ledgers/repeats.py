@@ -1,6 +1,6 @@
-"""The ledger of repeats: containers that the program fills, and of which all elements have one and the same array in them.
+"""The ledger of repeats: containers whose elements all contain the same array.
 
-Where that array is written anew for each element, all of them have what was written last.
+If that array is rewritten for each element, all elements hold the last values written.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Nothing of the program is kept alive by it."""
+    """An array shared by all elements. It keeps nothing of the program alive."""
 
     alias: Alias
     kind: str
     length: int
     shape: tuple[int, ...]
     last: int
-    """Which element stands at the end."""
+    """The identity of the last element."""
     content: Any
 
 
 class RepeatLedger:
-    """Filled by looks at the program's containers, one after some steps, the next after some more."""
+    """Filled by checks of user containers, some steps apart."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Repeat] = {}
         self.overwritten: list[Repeat] = []
-        """Those whose array had other numbers at the look before, when the container had other elements."""
+        """Arrays whose values changed since the last check, while elements changed."""
 
     def look(self, alias: Alias, container: Any) -> None:
         held = elements(container) if not issubclass(type(container), dict) else []
@@ -62,7 +62,7 @@ class RepeatLedger:
 
 
 def _in_all(sample: list[Any]) -> list[Any]:
-    """The arrays that each of some elements has in it, if they are not all one element."""
+    """The arrays that all of these elements contain, if the elements are distinct."""
     if len({id(each) for each in sample}) < len(sample):
         return []
     common = {id(each): each for each in _arrays(sample[0])}
@@ -75,7 +75,7 @@ def _in_all(sample: list[Any]) -> list[Any]:
 
 
 def _arrays(element: Any) -> Iterable[Any]:
-    """Those that an element has directly: a tuple, a list, a dict or an object with attributes."""
+    """The arrays that an element contains directly."""
     parts: list[Any] = []
     if isinstance(element, tuple | list):
         parts = list(element[:MOST_PARTS])

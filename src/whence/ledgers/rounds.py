@@ -1,7 +1,8 @@
-"""The ledger of rounds: loops that train on what one iterator gives, within a loop that goes over the same iterator again.
+"""The ledger of rounds: inner training loops over an iterator that the outer loop reuses.
 
-Nothing tells of a loop whose body does not run. What is seen is the turn that the outer loop is in, whenever the program does
-something else there: a turn that is past the inner loop, with no step made in it.
+An exhausted iterator gives no event, because the body of the inner loop does not run. The ledger
+observes the iteration of the outer loop whenever the program does something else there: an
+iteration past the inner loop without a step.
 """
 
 from __future__ import annotations
@@ -37,28 +38,28 @@ Finder = Callable[[dict[str, Any]], Any]
 
 @dataclass(eq=False, slots=True)
 class Round:
-    """An inner loop over an iterator, and the outer loop that comes back to it."""
+    """An inner loop over an iterator, and the outer loop that returns to it."""
 
     code: CodeType
     names: dict[str, Any]
-    """Of the module that the outer loop is in."""
+    """The globals of the outer loop's module."""
     outer: ast.For
     variable: str
-    """What the outer loop counts with."""
+    """The loop variable of the outer loop."""
     passed: int
-    """The last line of the statement of the outer loop that has the inner loop in it, or calls it."""
+    """The last line of the outer loop's statement that contains or calls the inner loop."""
     iterator: Finder
-    """Finds it among the variables of the outer loop."""
+    """Finds the iterator among the variables of the outer loop."""
     inner: Spot
     made: Spot | None
     last: Any = None
-    """The last turn that the outer loop will make, if that is known and nothing can end it before."""
+    """The last iteration of the outer loop, if it is known and nothing can end the loop earlier."""
     turn: Any = None
-    """The one in which a step was made last."""
+    """The iteration of the last step."""
     seen: Any = None
-    """The last one that the program was seen in."""
+    """The last iteration that was observed."""
     empty: Any = None
-    """A turn in which none was made: the iterator had been used up."""
+    """An iteration without a step, because the iterator was exhausted."""
 
     def turn_in(self, names: dict[str, Any]) -> Any:
         value = names.get(self.variable)
@@ -66,7 +67,7 @@ class Round:
 
     @property
     def skips(self) -> bool:
-        """Whether a turn may be over before it comes to the inner loop."""
+        """Whether an iteration may end before it reaches the inner loop."""
         return any(isinstance(each, ast.Continue) for each in ast.walk(self.outer))
 
     def is_past(self, line: int) -> bool:
@@ -74,7 +75,7 @@ class Round:
 
 
 class RoundLedger:
-    """Bounded, and without cost where no loop of the program is of this kind."""
+    """Loops, bounded; free where the program has no such loop."""
 
     def __init__(self) -> None:
         self.open: list[Round] = []
@@ -83,7 +84,7 @@ class RoundLedger:
         self._looks = 0
 
     def is_new(self, stack: tuple[Site, ...]) -> bool:
-        """A step is made here, and was not before: it may be in loops that are not known yet."""
+        """Whether this is the first step with this stack, which may be inside unknown loops."""
         if stack in self._known or len(self._known) >= MOST_STACKS:
             return False
         self._known.add(stack)
@@ -97,12 +98,12 @@ class RoundLedger:
                 self.open.append(found)
 
     def note_turns(self, frame: FrameType | None) -> None:
-        """A step is made: remember in which turn."""
+        """Record the iteration in which a step is made."""
         for found, where in self._running(frame):
             found.turn = found.seen = found.turn_in(variables(where))
 
     def passes_by(self, frame: FrameType | None) -> bool:
-        """The program does something: True if that shows a turn in which nothing was trained."""
+        """Check an event of the program: True if it reveals an iteration without training."""
         self._looks += 1
         if self._looks > MOST_LOOKS:
             self.open.clear()
@@ -120,7 +121,7 @@ class RoundLedger:
         return False
 
     def fails_in(self, sites: tuple[Site, ...], frames: list[FrameType]) -> bool:
-        """An exception leaves the program: True if that was past a loop that gave nothing."""
+        """Check an exception that leaves the program: True if it is past an exhausted loop."""
         lines = {site.f_code: site.f_lineno for site in sites}
         for frame in frames:
             for found in [each for each in self.open if each.code is frame.f_code]:
@@ -131,19 +132,22 @@ class RoundLedger:
         return False
 
     def left(self, frames: list[FrameType]) -> None:
-        """Something that is no error leaves the program: loops that are on its way did not come to their ends."""
+        """Drop the loops that something other than an error, such as an exit, leaves early."""
         codes = {each.f_code for each in frames}
         self.open = [each for each in self.open if each.code not in codes]
 
     def at_the_end(self) -> None:
-        """The program is over: the variables of its modules are still there. Those of a function are gone; but if all turns were made,
-        and none had a step in it after one that went to the end of the iterator, there was nothing left."""
+        """Check the loops at the end of the program.
+
+        The variables of modules still exist; those of functions are gone. If all iterations ran,
+        and none after the one that exhausted the iterator had a step, the iterator was empty.
+        """
         running = {each.f_code for each in frames_from(sys._getframe(1))}
         for found in list(self.open):
             if found.code.co_name == "<module>" and not _leaves(found.outer):
                 self._is_empty(found, found.turn_in(found.names), found.names)
             elif found.code in running:
-                # It is told to end, and has not come to the end of its loop.
+                # The program is asked to stop, and has not reached the end of its loop.
                 continue
             elif (
                 None not in (found.last, found.turn)
@@ -153,7 +157,7 @@ class RoundLedger:
                 self._keep(found, found.last)
 
     def _is_empty(self, found: Round, turn: Any, names: dict[str, Any]) -> bool:
-        """Whether a turn that is past its inner loop had no step in it, because there was nothing left."""
+        """Whether an iteration past its inner loop had no step due to an exhausted iterator."""
         if (
             turn is None
             or found.turn is None
@@ -187,7 +191,7 @@ def _rounds_in(frames: list[FrameType]) -> Iterator[Round]:
 
 
 def _loops_around(frame: FrameType) -> Iterator[ast.For | ast.While]:
-    """The loops of a function that are running in it, the innermost first."""
+    """The loops of a function that are running, innermost first."""
     walker: ast.AST | None = statement_at(frame.f_code.co_filename, frame.f_lineno)
     while walker is not None and not isinstance(walker, FunctionNode | ast.ClassDef | ast.Module):
         if isinstance(walker, ast.For | ast.While):
@@ -196,7 +200,7 @@ def _loops_around(frame: FrameType) -> Iterator[ast.For | ast.While]:
 
 
 def _drawn_on(source: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
-    """What a loop takes its elements from: a variable, or variables that are given to what it goes through."""
+    """The variables a loop draws on: the iterated one, or the arguments of the iterated call."""
     if isinstance(source, ast.Name | ast.Attribute):
         yield source
     elif isinstance(source, ast.Call):
@@ -205,7 +209,7 @@ def _drawn_on(source: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def _leaves(loop: ast.For) -> bool:
-    """Whether a loop may be left before its end."""
+    """Whether a loop may end early."""
     pending: list[ast.AST] = [*loop.body]
     while pending:
         node = pending.pop()
@@ -220,7 +224,7 @@ def _leaves(loop: ast.For) -> bool:
 
 
 def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameType]) -> Round | None:
-    """Go outwards from an inner loop to the loop around it, with the variable that its iterator is in."""
+    """Find the loop around an inner loop, and the variable that holds the iterator there."""
     home = frames[0]
     try:
         if not is_iterator(look(node, home)):
@@ -228,7 +232,7 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
     except Unknown:
         return None
     owner = _owner(node, home)
-    told = Spot.of_node(home.f_code.co_filename, inner.iter)
+    spot = Spot.of_node(home.f_code.co_filename, inner.iter)
     statement: ast.AST = inner
     named: ast.Name | ast.Attribute = node
     for depth, frame in enumerate(frames):
@@ -236,7 +240,7 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
         if outer is None and statement_in_outer is None:
             return None
         if outer is not None:
-            if not isinstance(outer.target, ast.Name) or _is_made_anew(named, owner, outer, frame):
+            if not isinstance(outer.target, ast.Name) or _is_remade(named, owner, outer, frame):
                 return None
             sites = tuple(Site.of(each) for each in frames[depth:])
             place = place_of_site(sites)
@@ -247,7 +251,15 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
             find = _finder(named, owner, frame.f_globals)
             turn = _last_turn(outer, frame) if _ends_by_itself(find(variables(frame))) else None
             return Round(
-                frame.f_code, frame.f_globals, outer, outer.target.id, last, find, told, made, turn
+                frame.f_code,
+                frame.f_globals,
+                outer,
+                outer.target.id,
+                last,
+                find,
+                spot,
+                made,
+                turn,
             )
         if depth + 1 == len(frames):
             return None
@@ -273,7 +285,7 @@ def _round(node: ast.Name | ast.Attribute, inner: ast.For, frames: list[FrameTyp
 
 
 def _ends_by_itself(iterator: Any) -> bool:
-    """A generator in whose file nothing is yielded without end: going through it can only end with it."""
+    """Whether a generator's file has no endless generator, so that the iteration ends by itself."""
     filename = iterator.gi_code.co_filename if isinstance(iterator, GeneratorType) else ""
     tree = tree_of(filename) if filename else None
     functions = (
@@ -292,7 +304,7 @@ def _ends_by_itself(iterator: Any) -> bool:
 
 
 def _last_turn(outer: ast.For, frame: FrameType) -> Any:
-    """What a loop counts to, if no line of it can end it before, and nobody around it waits for an exception to do so."""
+    """The last value of a loop, if neither its lines nor a handler around it can end it early."""
     ends = (ast.Raise, ast.Try)
     if (
         _leaves(outer)
@@ -312,9 +324,10 @@ def _last_turn(outer: ast.For, frame: FrameType) -> Any:
 
 
 def _outer_of(statement: ast.AST) -> tuple[ast.For | None, ast.AST | None]:
-    """The loop around a statement, and which of the loop's own statements it is in; no loop: the function's own.
+    """The loop around a statement, and the loop's own statement that contains it.
 
-    Neither, where it depends on a condition whether the statement is reached at all.
+    Without a loop, the function's own statement; neither, where a condition decides whether the
+    statement runs.
     """
     child, walker = statement, parent_of(statement)
     while walker is not None:
@@ -329,7 +342,7 @@ def _outer_of(statement: ast.AST) -> tuple[ast.For | None, ast.AST | None]:
 
 
 def _owner(node: ast.expr, frame: FrameType) -> weakref.ref[Any] | None:
-    """The object of `self.batches`, by a reference that does not keep it."""
+    """A weak reference to the object of `self.batches`."""
     if not isinstance(node, ast.Attribute):
         return None
     try:
@@ -338,10 +351,10 @@ def _owner(node: ast.expr, frame: FrameType) -> weakref.ref[Any] | None:
         return None
 
 
-def _is_made_anew(
+def _is_remade(
     node: ast.Name | ast.Attribute, owner: weakref.ref[Any] | None, outer: ast.For, frame: FrameType
 ) -> bool:
-    """Whether the loop, or a method of its object, gives the variable another iterator, or takes a file back to its beginning."""
+    """Whether the loop, or a method of its object, replaces the iterator or rewinds its file."""
     name = node.id if isinstance(node, ast.Name) else node.attr
     if isinstance(node, ast.Attribute) and (
         owner is None or len(assignments_of(type(owner()), name)) != 1
@@ -353,7 +366,7 @@ def _is_made_anew(
 
 
 def _rewinds(node: ast.AST, iterated: ast.expr, frame: FrameType) -> bool:
-    """Whether something is taken back to its beginning that the iterator draws on: the meter of a loss is not."""
+    """Whether the call rewinds something the iterator draws on, unlike a loss meter's `reset`."""
     if not isinstance(node, ast.Attribute) or node.attr not in ("seek", "reset"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The ledger of schedules: how often each scheduler was stepped, for how many updates and epochs, and the rates it gave."""
+"""The ledger of schedules: the steps of each scheduler, its updates and epochs, and its rates."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ MOST_SCHEDULES = 64
 MOST_RATES = 2**16
 MOST_METRICS = 256
 GONE = 1e-3
-"""Of the first rate: with less than that of it nothing is learnt any more."""
+"""Relative to the first learning rate: below this share nothing is learned."""
 
 
 @dataclass(eq=False, slots=True)
 class Schedule:
-    """The story of one scheduler. It may be gone."""
+    """The history of one scheduler. It may have been freed."""
 
     ref: weakref.ref[Any]
     kind: str
     planned: int | None
-    """The steps that it was built for, where it has such a number."""
+    """The number of steps it was built for, where it has one."""
     swings: bool = False
-    """It climbs back once it is past its end."""
+    """Whether it rises again past its end."""
     steered: object = None
-    """Its optimizer, by the one weak reference that there is to it: it tells that also when it is gone."""
+    """Its optimizer's weak reference, which identifies the optimizer even after it was freed."""
     formula: CodeType | None = None
-    """The program's function that gives the rate, where there is one."""
+    """The program's function for the learning rate, if there is one."""
     numbers: frozenset[int] = frozenset()
-    """The whole numbers that this function knows: the length of a warm-up, of the run."""
+    """The integers this function refers to: the length of a warm-up or of the run."""
     chosen: float = 0.0
-    """The optimizer's rate before any schedule."""
+    """The optimizer's learning rate before any scheduler."""
     is_plain: bool = False
-    """It is torch's own, and whoever steps it is seen to."""
+    """Whether it is PyTorch's own scheduler."""
     mode: str = ""
-    """Which way a metric is to go that it waits for: min, max."""
+    """The direction of the metric it waits for: min, max."""
     metrics: array[float] = field(default_factory=lambda: array("d"))
-    """What it was given of it first."""
+    """The first metrics it received."""
     built: tuple[Site, ...] = ()
     stepped: tuple[Site, ...] = ()
     """Where it was last stepped."""
     steps: int = 0
     updates: int = 0
-    """What its optimizer has made since this was built."""
+    """Updates of its optimizer since the scheduler was built."""
     accompanied: int = 0
-    """Those of them from the scheduler's first step on."""
+    """Updates from the scheduler's first step on."""
     is_ahead: bool = False
-    """It made its first step before its optimizer had made any."""
+    """Whether it stepped before its optimizer had made any step."""
     rounds: Rounds = field(default_factory=lambda: Rounds((), False))
     """The loops around its step."""
     passed: int = 0
-    """Ways through a loader that it was stepped in."""
+    """The number of passes over a loader in which it was stepped."""
     rates: array[float] = field(default_factory=lambda: array("d"))
-    """The first of them: what it was built with, and what each step gave."""
+    """The first learning rates: the initial one, and one for each step."""
     mean: float = 0.0
-    """Of all of them."""
+    """The mean of all learning rates."""
     highest: float = 0.0
     last: float = 0.0
     gone: int = 0
     gone_since: int = 0
-    """The step of the program after which the rate was gone."""
+    """The program's step after which the learning rate was negligible."""
     rises: bool = False
     changed: int = 0
-    """The last of its steps that changed the rate."""
+    """The last of its steps that changed the learning rate."""
     began: int = 0
-    """The step of the program in which it made its first."""
+    """The program's step in which it made its first step."""
     came_to: dict[str, int | float] = field(default_factory=dict)
     """The plain numbers of its state after its first step."""
     _noted: int = 0
@@ -87,7 +87,7 @@ class Schedule:
 
     @property
     def epochs(self) -> int | None:
-        """How many the program made while this was stepped: as its loader has seen them, or as its loops are written."""
+        """The epochs during its steps, as counted by the loader or by the loops around the step."""
         return self.passed if self.passed > 1 else self.rounds.outer(self.steps)
 
     def note(self, rate: float, step: int) -> None:
@@ -105,7 +105,7 @@ class Schedule:
 
 
 class ScheduleLedger:
-    """Bounded; keeps no scheduler alive."""
+    """Schedulers, bounded; none is kept alive."""
 
     def __init__(self) -> None:
         self.known: list[Schedule] = []
@@ -121,13 +121,16 @@ class ScheduleLedger:
         epoch: int,
         metric: float | None = None,
     ) -> None:
-        """A scheduler has set a rate: while it was built, or by a step. `epoch` is the number of the one that the last batch came in."""
+        """Record the learning rate that a scheduler has set, at construction or by a step.
+
+        `epoch` is the number of the epoch of the last batch.
+        """
         found = self._of(scheduler)
         rate = _rate(scheduler)
         if rate is None:
             return
         if getattr(scheduler, "last_epoch", None) == 0 and not found.steps:
-            # A schedule makes its first step while it is built.
+            # A scheduler makes its first step in its constructor.
             found.built, found._before = stack, updates
         else:
             if not found.steps:
@@ -144,7 +147,7 @@ class ScheduleLedger:
         found.note(rate, step)
 
     def of(self, optimizer: object) -> Schedule | None:
-        """The first schedule of an optimizer that is known by its weak reference."""
+        """The first schedule of an optimizer, found by its weak reference."""
         return next((each for each in self.known if each.steered is optimizer), None)
 
     def is_under_way(self, scheduler: Any) -> bool:
@@ -179,7 +182,7 @@ class ScheduleLedger:
 
 
 def _numbers_of(formula: Any) -> set[int]:
-    """The whole numbers that a function was given where it was made: as variables around it, defaults, by partial, as its object's own."""
+    """The integers a function refers to: closures, globals, defaults, partials, attributes."""
     known: list[Any] = []
     while isinstance(formula, partial):
         known += [*formula.args, *formula.keywords.values()]
@@ -188,7 +191,7 @@ def _numbers_of(formula: Any) -> set[int]:
         formula, owner = formula.__func__, formula.__self__
         known += getattr(owner, "__dict__", {}).values()
     if isinstance(formula, FunctionType):
-        # A variable around it may have no value yet.
+        # A closure variable may be unbound.
         with contextlib.suppress(ValueError):
             names = inspect.getclosurevars(formula)
             known += [*names.nonlocals.values(), *names.globals.values()]
@@ -214,7 +217,7 @@ def _rate(scheduler: Any) -> float | None:
 
 
 def _parts(scheduler: Any) -> list[Any]:
-    """What one scheduler is put together from, each going on where the one before it ended."""
+    """The consecutive parts of a composed scheduler."""
     parts, starts = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
     return (
         list(parts)
@@ -224,7 +227,7 @@ def _parts(scheduler: Any) -> list[Any]:
 
 
 def _swings(scheduler: Any) -> bool:
-    """Whether it climbs back once it is past its end."""
+    """Whether it rises again past its end."""
     last = (_parts(scheduler) or [scheduler])[-1]
     return type(last).__name__ == "CosineAnnealingLR"
 

@@ -1,4 +1,4 @@
-"""A recorded pass, looked at just before its gradients are used: for mistakes that raise nothing."""
+"""A recorded pass just before its gradients are used, for mistakes that raise nothing."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from whence.tape.tape import Call, Value
 
 A_FEW = 8
 MOST_BYTES = 256 * 2**20
-"""What the results of a pass may take: larger passes are not run again for a look."""
+"""The limit for the results of a pass: larger passes are not replayed."""
 SMALL = 16 * 2**20
 MOST_PIECES = 3
-"""So many values are computed one by one. A small pass is then run whole, and all that it makes is kept."""
+"""This many values are computed one by one; then a small pass is replayed whole and kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What backward was called on, where, and the number it was."""
+    """The operand of a backward call, and its value."""
 
     call: Call
     value: Value
@@ -39,7 +39,10 @@ class Loss:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Study(Scene):
-    """Handed to the rules of silent mistakes. Weights and gradients are as the update will find them."""
+    """The input of the rules for silent mistakes.
+
+    Weights and gradients are as the update finds them.
+    """
 
     now: Pass
     step: int
@@ -48,19 +51,19 @@ class Study(Scene):
     calls: tuple[Call, ...]
     losses: tuple[Loss, ...]
     course: Sequence[float]
-    """The losses of the run up to now."""
+    """The losses of the run so far."""
     leaf_losses: list[tuple[Value, tuple[Site, ...]]]
-    """What backward was called on and hangs on no graph."""
+    """Operands of backward that have no graph."""
     optimizer: Optimizer
     entry: OptimizerEntry
     built: Sequence[OptimizerEntry]
     loop: LoopLedger
     told: set[str]
-    """Rules that have spoken in this run."""
+    """Rules that have reported in this run."""
     asked: set[object]
-    """Questions that cost a child process, and had their answer in an earlier study."""
+    """Questions that need a child process and were answered in an earlier study."""
     given: Mapping[int, torch.Tensor] = field(default_factory=dict)
-    """Gradients that were given back instead of being left at the weights, by the weights' identity."""
+    """Gradients returned by `autograd.grad` rather than stored in `.grad`, by weight identity."""
     _paths: dict[int, tuple[Call, ...]] = field(default_factory=dict)
     _runs: list[Run | None] = field(default_factory=list)
     _contents: dict[Value, torch.Tensor] = field(default_factory=dict)
@@ -81,7 +84,7 @@ class Study(Scene):
         return known
 
     def loss_calls(self) -> Iterator[tuple[Loss, Call]]:
-        """Each call that a loss depends on, with the first such loss; the nearest to the loss first."""
+        """Each call that a loss depends on, with the first such loss; nearest to the loss first."""
         seen: set[int] = set()
         for loss in self.losses:
             for call in reversed(self.path(loss.value)):
@@ -90,10 +93,13 @@ class Study(Scene):
                     yield loss, call
 
     def is_used(self, loss: Loss) -> bool:
-        """Whether the update is given gradients of a loss: a rehearsal with a copy of the model, or one that is cleared again, gives none."""
+        """Whether the update uses gradients of a loss.
+
+        A rehearsal with a copy of the model, or a loss whose gradients are cleared, has none.
+        """
         own = self.entry.weights
         if not self.entry.steps and not self.entry.evaluates:
-            # No optimizer is known, and no weight was ever changed by hand: whether there will be an update is open.
+            # No optimizer is known and no weight was updated manually, so there may be no update.
             return False
         cleared = (
             each for each in self.loop.of(Kind.CLEAR) if each.detail["number"] > loss.call.number
@@ -118,13 +124,13 @@ class Study(Scene):
 
     @property
     def run(self) -> Run | None:
-        """The pass, run again with gradients on; None if it cannot be, or if it gave another loss."""
+        """The pass, replayed with gradients; None if it cannot be, or if the loss differs."""
         if not self._runs:
             self._runs.append(self._again())
         return self._runs[0]
 
     def _bytes(self) -> int:
-        """What the results of the pass take, all at once."""
+        """The bytes of all results of the pass together."""
         return sum(
             value.bytes
             for call in self.calls
@@ -133,7 +139,7 @@ class Study(Scene):
         )
 
     def _has_room(self, size: int) -> bool:
-        """A look must not be what fills up a GPU."""
+        """Whether the devices have room, so that a check does not exhaust a GPU's memory."""
         devices = {each.device for each in self.now.held.values()}
         return all(has_room(each, size) for each in devices)
 
@@ -155,7 +161,7 @@ class Study(Scene):
         )
 
     def again(self, *wanted: Value, gradients: bool = False, **changes: Any) -> Run | None:
-        """The pass with something changed. Of what it computes only what is wanted is kept."""
+        """Replay the pass with changes, keeping only the wanted values."""
         if self.plan is None:
             return None
         calls = needed_calls(self.plan.calls, wanted, self.plan.is_given, backward=False)
@@ -166,7 +172,10 @@ class Study(Scene):
     def with_content(
         self, value: Value, content: torch.Tensor, wanted: Value
     ) -> torch.Tensor | None:
-        """What a value would be if another had this content: only what comes after that is run, unless it is random."""
+        """The content of a value if another had this content.
+
+        Only the calls after the changed value are replayed, unless they are random.
+        """
         if self.plan is None:
             return None
         is_given = self.plan.is_given
@@ -189,7 +198,7 @@ class Study(Scene):
         return run.contents.get(wanted) if run is not None else None
 
     def content(self, value: Value) -> torch.Tensor | None:
-        """What a value was in this pass: as it still stands, or else out of a replay."""
+        """The content of a value in this pass: the live tensor, or else the result of a replay."""
         if value in self.now.before:
             return self.now.before[value]
         tensor = self.now.held.get(value, value.tensor)
@@ -204,10 +213,13 @@ class Study(Scene):
         return self.run.contents.get(value) if self.run is not None else None
 
     def _computed(self, value: Value) -> torch.Tensor | None:
-        """Without a graph, and with everything else let go: of a large pass that takes far less memory than to run it whole."""
+        """Compute a value without a graph, freeing everything else.
+
+        For a large pass this takes far less memory than replaying it whole.
+        """
         plan = plan_for(self.calls, self.now, self.tape, [value], backward=False, draws=False)
         if len(plan.calls) <= A_FEW and not any(may_draw(call) for call in plan.calls):
-            # Labels are mostly a view of what the loader gave: no need to run the model for these.
+            # Labels are mostly a view of the loader's batch, so the model need not run for them.
             with contextlib.suppress(Unreplayable, RuntimeError):
                 return replay(plan, only={value}, gradients=False).contents.get(value)
         if self._pieces >= MOST_PIECES and self._bytes() < SMALL:
@@ -222,7 +234,7 @@ class Study(Scene):
 
 
 def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ...]:
-    """The backward calls of a pass. `numbers` are the last losses that were seen, newest last."""
+    """The backward calls of a pass. `numbers` are the last recorded losses, newest last."""
     final = [
         call
         for call in calls
@@ -238,7 +250,7 @@ def losses_of(calls: Sequence[Call], numbers: Sequence[float]) -> tuple[Loss, ..
 
 
 def _is_ghost(call: Call) -> bool:
-    """A dry run without data: it has sizes and types, and no numbers that could be wrong."""
+    """Whether the call is a dry run on meta tensors, which have no values."""
     return call.operands[0].device.type == "meta"
 
 

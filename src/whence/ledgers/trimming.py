@@ -1,7 +1,7 @@
-"""Memory that a look at a step has used and freed goes back to the system.
+"""Return the memory that a replay has used and freed to the system.
 
-The C library would keep it, in pieces between which something small was left: the program's next large tensors would not fit
-into them and take new memory besides.
+The C library would keep it in fragments, too small for the program's next large tensors, which
+would take new memory in addition.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import cache
 from whence.tape.tape import Call
 
 WORTHWHILE = 2**24
-"""Bytes: what a smaller step leaves behind is not worth the time."""
+"""Bytes; a smaller step is not worth the time."""
 
 
 def give_back_after(calls: Iterable[Call]) -> None:
-    """Call it when a step that consists of these calls has been run again, and nothing of that is left."""
+    """Trim the heap after a step with these calls was replayed and freed."""
     trim = _trim()
     if trim is not None and sum(each.bytes for call in calls for each in call.outputs) > WORTHWHILE:
         trim(0)
@@ -26,7 +26,7 @@ def give_back_after(calls: Iterable[Call]) -> None:
 
 @cache
 def _trim() -> Callable[[int], int] | None:
-    """glibc has it, others may not."""
+    """`malloc_trim`, which glibc has and other C libraries may not."""
     with suppress(Exception):
         found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
         return found

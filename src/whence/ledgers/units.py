@@ -1,4 +1,4 @@
-"""The ledger of units: which ever fire, which sit where they are flat, and how gradients change with depth."""
+"""The ledger of units: which fire, which saturate, and how gradients change with depth."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from whence.tape.tape import Call, Value, flatten, map_leaves, storage_of
 RELUS = frozenset({"relu", "relu_", "relu6"})
 DEEP = 4
 LOSSES = frozenset(
-    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
-     "smooth_l1_loss", "huber_loss"}
+    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss",
+     "l1_loss", "smooth_l1_loss", "huber_loss"}
 )  # fmt: skip
 FLAT = {"tanh": (-0.995, 0.995), "sigmoid": (0.005, 0.995)}
 CONSTANT = 0.01
-"""The share of the spread of targets below which predictions are taken for one."""
+"""The share of the targets' spread below which predictions count as constant."""
 FEWEST = 8
-"""So many predictions are needed to say how far they differ."""
+"""The number of predictions needed to measure their spread."""
 MOST_SCORES = 2**24
-"""Of more, as many rows are looked at: those of a vocabulary would be copied whole."""
+"""With more scores only a subset of rows is read, since a vocabulary's would be copied whole."""
 LATE = 4
 SUSPECT = 10.0
-"""How many times larger gradients have to look where they end, before the loss is differentiated to see."""
+"""The estimated growth of gradients above which the loss is differentiated to measure it."""
 MOST_BEFORE = 24
-"""Calls that are looked at, back from an activation."""
+"""Calls inspected backwards from an activation."""
 
 
 @dataclass(eq=False, slots=True)
 class UnitEntry:
-    """The units that one call makes."""
+    """The units of one activation call."""
 
     name: str
     spot: Spot
@@ -54,22 +54,22 @@ class UnitEntry:
     samples: int = 0
     fired: torch.Tensor | None = None
     flat: list[float] = field(default_factory=list)
-    """The share of elements beyond the bend, at each look."""
+    """The share of saturated elements, at each check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How many times larger gradients are where they end than where they begin, and the layers in between."""
+    """The growth of gradients from the last layer to the first, and the layers in between."""
 
     factor: float
     size: float
-    """Of the gradient where it ends."""
+    """The size of the gradient at the first layer."""
     through: str
     spot: Spot
 
 
 def _initialised(study: Study, module: nn.Module, built: Site, only_matrices: bool = False) -> Site:
-    """Where the program itself has set the layer's weights, after it was built; else where it was built."""
+    """Where the program itself initialized the layer's weights; otherwise where it was built."""
     own = {
         id(each)
         for each in nn.Module.parameters(module, recurse=False)
@@ -103,7 +103,7 @@ def _spread(call: Call, given: torch.Tensor | None, target: torch.Tensor | None)
 
 
 def _class_spread(scores: torch.Tensor, labels: torch.Tensor, ignored: int) -> float | None:
-    """Labels are taken as shares of classes, one or zero: their numbers, up to the size of a vocabulary, are no distances."""
+    """The spread of class scores relative to one-hot labels, since ids are not distances."""
     classes = scores.shape[1]
     rows, labels = scores.movedim(1, -1).reshape(-1, classes), labels.reshape(-1)
     every = -(-rows.numel() // MOST_SCORES)
@@ -119,17 +119,20 @@ def _class_spread(scores: torch.Tensor, labels: torch.Tensor, ignored: int) -> f
 
 @dataclass(eq=False, slots=True)
 class Backward:
-    """What comes back through the layers of a replayed pass."""
+    """The gradients in the layers of a replayed pass."""
 
     layers: list[Call]
-    """From the last one to the first."""
+    """From the last layer to the first."""
     sources: set[Value]
-    """What the first layers make: what comes before them has no part in it."""
+    """The results of the first layers; calls before them have no part in the gradients."""
     last_norm: int
-    """The number of the last call that normalises; before it a result's scale is divided out: the smaller the result, the larger its
-    gradient, and nothing else changes."""
+    """The number of the last call that normalizes.
+
+    Before it the scale of a result is divided out: a smaller result has a larger gradient, with no
+    other effect.
+    """
     sizes: dict[Call, float] = field(default_factory=dict)
-    """Of what comes back, as if all that is normalised later were of size one."""
+    """Gradient sizes, as if all results that are normalized later had size one."""
     recurrent: dict[Call, torch.Tensor] = field(default_factory=dict)
 
     def expect(self, call: Call, run: Run) -> None:
@@ -138,18 +141,19 @@ class Backward:
             scale = (
                 float(made.detach().square().mean().sqrt()) if call.number < self.last_norm else 1.0
             )
-            made.register_hook(functools.partial(self._note, call, scale))  # type: ignore[no-untyped-call]
+            note = functools.partial(self._note, call, scale)
+            made.register_hook(note)  # type: ignore[no-untyped-call]
 
     def _note(self, call: Call, scale: float, gradient: torch.Tensor | None) -> None:
         if gradient is None:
-            # A custom Function that has none to give.
+            # A custom Function may return no gradient.
             return
         self.sizes[call] = scale * float(gradient.norm())
         if call.name in OVER_TIME:
             self.recurrent[call] = gradient
 
     def growth(self, study: Study, run: Run) -> Growth | None:
-        """From the last layer's result back to the first one's; through time where one recurrent layer does it."""
+        """The growth from the last layer to the first, or through time in one recurrent layer."""
         loss = run.contents.get(study.losses[0].value) if study.losses else None
         sources = [run.contents[each] for each in self.sources if each in run.contents]
         if loss is None or not loss.requires_grad or not sources:
@@ -178,7 +182,7 @@ class Backward:
 
 
 def _coarse_graph(study: Study) -> torch.autograd.graph.saved_tensors_hooks:
-    """A graph that keeps results in half their size: only the sizes of gradients are asked of it."""
+    """A graph that saves results in half precision: only the sizes of gradients are needed."""
     weights = {storage_of(each) for each in study.now.held.values()}
 
     def pack(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
@@ -192,7 +196,10 @@ def _coarse_graph(study: Study) -> torch.autograd.graph.saved_tensors_hooks:
 
 
 def _chain(study: Study) -> list[Call]:
-    """The layers that lead to the one nearest to the loss, that first: a second pass through the model is another chain."""
+    """The layers that lead to the one nearest the loss, that first.
+
+    A second pass through the model is a separate chain.
+    """
     last = next((call for _, call in study.loss_calls() if _is_layer(call)), None)
     return (
         [call for call in reversed(study.path(last.outputs[0])) if _is_layer(call)]
@@ -202,7 +209,7 @@ def _chain(study: Study) -> list[Call]:
 
 
 def _sources(study: Study, layers: list[Call]) -> set[Value]:
-    """What is made by the layers that no other layer leads to."""
+    """The results of the layers that depend on no other layer."""
     reached: set[int] = set()
     found: set[Value] = set()
     for call in study.calls:
@@ -215,15 +222,17 @@ def _sources(study: Study, layers: list[Call]) -> set[Value]:
 
 
 def _is_layer(call: Call) -> bool:
-    """A call that has a matrix of weights among its operands."""
+    """Whether a call has a weight matrix among its operands."""
     return bool(call.outputs) and any(
         is_weight(each) and len(each.shape) > 1 for each in call.operands
     )
 
 
 def _gradient_size(call: Call, run: Run) -> float:
-    """About how large the gradient of a layer's result is, by what it left in the layer's weights: their gradient is made of
-    that and of what the layer was given."""
+    """Estimate the size of the gradient of a layer's result from the gradient of its weights.
+
+    The gradient of the weights is the product of that gradient and the layer's input.
+    """
     left = [
         each.tensor.grad
         for each in call.operands
@@ -245,7 +254,7 @@ def _gradient_size(call: Call, run: Run) -> float:
 
 
 def _growth(study: Study, layers: list[Call]) -> Growth | None:
-    """The loss of the pass, run again with a graph, differentiated to the results of its layers."""
+    """Replay the pass with a graph, and differentiate the loss by the layers' results."""
     norms = (call.number for call in study.path(layers[0].outputs[0]) if call.name in NORMS)
     backward = Backward(layers, _sources(study, layers), max(norms, default=0))
     wanted = {each.value for each in study.losses} | backward.sources
@@ -281,7 +290,7 @@ def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) ->
     sizes = back.movedim(axis, 0).flatten(1).norm(dim=1)
     last = float(sizes[-1])
     return (
-        _grown(study, float(sizes[0]), last, f"{len(sizes)} steps in time", [call])
+        _grown(study, float(sizes[0]), last, f"{len(sizes)} time steps", [call])
         if last > 0
         else None
     )
@@ -290,7 +299,7 @@ def _through_time(study: Study, run: Run, call: Call, gradient: torch.Tensor) ->
 def _grown(
     study: Study, first: float, last: float, through: str, calls: list[Call]
 ) -> Growth | None:
-    """Told where most of the layers in between got their weights."""
+    """The growth, at the place where most of the layers in between got their weights."""
     places: list[Site] = []
     for call in calls:
         module = study.layer_of(call)
@@ -303,7 +312,10 @@ def _grown(
 
 
 def _is_sound(study: Study) -> bool:
-    """Whether losses are finite, and the weights as well: a loss may select what they have no part in."""
+    """Whether the losses and the weights are finite.
+
+    A loss may be finite because it selects values that are not affected.
+    """
     weights = [each for each in study.now.held.values() if each.requires_grad and each.is_leaf]
     return all(
         each.number is None or math.isfinite(each.number) for each in study.losses
@@ -311,28 +323,28 @@ def _is_sound(study: Study) -> bool:
 
 
 class UnitLedger:
-    """Filled by looks at a few recorded passes, some steps apart."""
+    """Filled by checks of a few recorded passes, some steps apart."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[object, str], UnitEntry] = {}
         self.depths: list[list[tuple[str, float, Spot | None]]] = []
-        """At each look, for weights in their order: name, mean size of the gradient, where the layer was built."""
+        """For the weights at each check: name, mean gradient size, where the layer was built."""
         self.growth: list[Growth] = []
         self.spreads: dict[Spot, list[float]] = {}
-        """For each loss, at each look: how far predictions differ from sample to sample, as a share of how far targets do."""
+        """For each loss and check: the spread of predictions relative to that of the targets."""
         self.last = 0
-        """The step of the last look."""
+        """The step of the last check."""
         self.alike: dict[Spot, Alike] = {}
-        """For a loss whose predictions were all the same at the last look: the call that was given different samples, and made them so."""
+        """For a loss with constant predictions: the call that made the samples identical."""
 
     def spans(self, steps: int) -> bool:
-        """Whether the looks reach far into a run of so many steps: what is said of units holds for it, not only for its beginning."""
+        """Whether the checks reach far enough into a run of this many steps to describe it."""
         return LATE * self.last >= steps
 
     def look(self, study: Study) -> None:
-        """One replay without a graph, of which little is kept: units are looked at as they are made."""
+        """Replay the pass once without a graph, inspecting units as they are computed."""
         if not _is_sound(study):
-            # Nothing fires on NaN, and it is told already.
+            # Nothing fires on NaN, and a non-finite value is reported elsewhere.
             return
         self.last = study.step
         self._gradients(study)
@@ -431,7 +443,10 @@ class UnitLedger:
 
 
 def _is_drawn(call: Call) -> bool:
-    """Whether what goes in is noise, element by element: relaxed samples (Gumbel, concrete) are to lie near the ends."""
+    """Whether the input is elementwise noise.
+
+    Relaxed samples (Gumbel, concrete) should saturate.
+    """
     pending, shape = [*call.operands[:1]], call.outputs[0].shape
     for _ in range(MOST_BEFORE):
         made = pending.pop(0).call if pending else None

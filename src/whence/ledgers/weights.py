@@ -13,29 +13,29 @@ from whence.tape.tape import Call
 
 MOST_ELEMENTS = 256
 MOST_KEPT = 64 * 2**20
-"""Bytes of weights that are kept until the end, so that they can be looked at when the program has let go of them."""
+"""Bytes of weights kept until the end, for inspection after the program frees them."""
 
 
 @dataclass(eq=False, slots=True)
 class WeightEntry:
     ref: weakref.ref[torch.Tensor]
     first: torch.Tensor
-    """Its first elements when it was first seen."""
+    """Its first elements when it was first recorded."""
     kept: torch.Tensor | None = None
     name: str = ""
     passes: int = 0
     """Recorded passes in which it took part."""
     open: int = 0
-    """Those of them in which it did with gradients switched on: a policy is also run for targets."""
+    """Passes with gradients enabled: a policy also runs without them, for targets."""
     reached: int = 0
-    """Those of the last in which it has got a gradient that is not zero."""
+    """Passes with gradients enabled in which its gradient was nonzero."""
     is_open: bool = False
     gradients: int = 0
-    """Of these, those in which backward gave it a gradient that is not zero."""
+    """Passes in which backward gave it a nonzero gradient."""
     step: int = -1
-    """The last in which it took part."""
+    """The last step in which it took part."""
     has_gradient: bool = False
-    """In that step."""
+    """Whether it got a nonzero gradient in that step."""
     call: Call | None = None
     """The first call that used it."""
     training: bool = True
@@ -50,7 +50,7 @@ class WeightEntry:
         return weight is not None and not torch.equal(_head(weight), self.first)
 
     def moved(self) -> float:
-        """How far it is from where it was, as a share of its size."""
+        """The distance from its first value, relative to its size."""
         weight = self.ref()
         if weight is None or not weight.is_floating_point() or not self.first.numel():
             return 0.0
@@ -63,7 +63,7 @@ class WeightEntry:
 
 
 class WeightLedger:
-    """Filled from recorded passes. Keeps no weight alive."""
+    """Filled from recorded passes; weights beyond `MOST_KEPT` bytes are not kept alive."""
 
     def __init__(self) -> None:
         self._entries: dict[int, WeightEntry] = {}
@@ -94,7 +94,10 @@ class WeightLedger:
         step: int,
         gradient_of: Callable[[torch.Tensor], torch.Tensor | None],
     ) -> None:
-        """The weights of a recorded pass, each with a call that used it, when backward has run. A step with several counts once."""
+        """Record the weights of a pass after its backward, each with a call that used it.
+
+        Several passes in one step count once.
+        """
         for weight, call, training in used:
             entry = self.know(weight)
             if entry.call is None:
@@ -116,7 +119,7 @@ class WeightLedger:
 
 
 def has_gradient(weight: torch.Tensor) -> bool:
-    """One that is not zero."""
+    """Whether a weight has a nonzero gradient."""
     return is_not_zero(weight.grad)
 
 

@@ -1,4 +1,4 @@
-"""Losses that hang on nothing but what was made to require grad on the way."""
+"""Losses whose only leaves are tensors that were made to require grad on the way."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from whence.lineage.graph import is_weight_node, nodes_of
 
 MOST_NODES = 16
-"""A loss that was wrapped is divided, scaled or added to others before its backward; a graph with a model in it goes on."""
+"""A wrapped loss is only scaled or summed before backward; the graph of a model is larger."""
 
 
 def loose_leaves(loss: torch.Tensor, owned: Collection[int]) -> list[torch.Tensor]:
-    """The leaves that a loss hangs on: losses themselves, or lists of them, a few operations away, and no weight of an optimizer."""
+    """The leaves of a loss that are losses, or lists of them, but no optimizer's weights."""
     if not loss.requires_grad:
         return []
     if loss.is_leaf:

@@ -1,1 +1,1 @@
-"""One watch over one program: what is recorded and when, what is looked at in each step, and who is asked when something is wrong."""
+"""One watch over one program: what is recorded, what each step checks, and which rules run."""

@@ -1,4 +1,4 @@
-"""What a child process has in place of a watch's own: calls that are only recorded, a record that nobody writes, a screen that nobody sees."""
+"""Stand-ins for a child process: a listener that only records, a silent record and screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from whence.tape.tape import Call
 
 
 class Aside:
-    """Listens to a call sensor that only records: what a dataset does, say."""
+    """The listener of a call sensor that only records, for example in a dataset."""
 
     phase = "data"
 
@@ -40,7 +40,7 @@ class Aside:
 
 
 class AsStep(Aside):
-    """The same for what is to be replayed."""
+    """The same for calls that will be replayed."""
 
     phase = "program"
 
@@ -51,7 +51,7 @@ class AsStep(Aside):
 
 @contextmanager
 def recording(listener: Aside) -> Iterator[None]:
-    """With a sensor of its own."""
+    """Record calls with a separate sensor."""
     sensor = CallSensor(listener)
     sensor.start()
     try:
@@ -73,7 +73,7 @@ class Unread(Record):
 
 
 class Unseen:
-    """A screen."""
+    """A screen without output."""
 
     def hold(self, finding: Finding) -> None: ...
     def release(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Asks rules about a scene, and says what they find; what was said already is not said again."""
+"""Run rules on a scene and report what they find, each finding once."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ class Host(Protocol):
 
 
 class Asking:
-    """One for each watch."""
+    """Runs the rules of one watch."""
 
     def __init__(self, host: Host) -> None:
         self.told: set[str] = set()
-        """Rules that have spoken."""
+        """Rules that have reported."""
         self._host = host
         self._surfaced: set[tuple[str | int, ...]] = set()
-        """What was told, and where that has shown itself: the same rule has nothing new to say there."""
+        """Reported findings by place and by verdict: the same rule adds nothing there."""
 
     def ask(
         self, rules: Iterable[tuple[str, Rule]], scene: Any, calls: Iterable[Call] = ()
     ) -> list[Finding]:
-        """Ask rules about a scene. They may run these calls again: in a child if one is the program's own."""
+        """Run rules on a scene.
+
+        They may replay these calls, in a child process if one is the program's own.
+        """
         try:
             answers, troubles = run_where_safe(calls, lambda: _answers(rules, scene))
         except NotPossible as reason:
@@ -49,7 +52,7 @@ class Asking:
     def _says(self, id: str, found: Finding) -> bool:
         """Report a finding unless it was reported before."""
         self.told.add(id)
-        # What is asked again later, when less of the program is left, may find another line for the same thing.
+        # A later run of the rule, with less of the program alive, may find another line for it.
         surfaced = {(id, found.symptom.file, found.symptom.line), (id, found.verdict)}
         is_new = not surfaced & self._surfaced
         if is_new:
@@ -61,7 +64,7 @@ class Asking:
 def _answers(
     rules: Iterable[tuple[str, Rule]], scene: Any
 ) -> tuple[list[tuple[str, Finding]], list[str]]:
-    """What the rules find, and which of them failed."""
+    """The findings of the rules, and the rules that failed."""
     found: list[tuple[str, Finding]] = []
     troubles: list[str] = []
     for id, rule in rules:
@@ -78,6 +81,6 @@ def _answers(
         if answer is not None:
             found.append((id, with_gap(answer, before)))
             if (told := getattr(scene, "told", None)) is not None:
-                # Rules that are asked later may yield to this one.
+                # Later rules may yield to this one.
                 told.add(id)
     return found, troubles

@@ -1,4 +1,4 @@
-"""The ledgers of a watch: what happens in the loop is noted in them, and after some steps they are looked at for mistakes that raise nothing."""
+"""The ledgers of a watch, and the audits that search them for mistakes that raise nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from whence.watching.studying import AUDITS, Studies
 
 LEDGER_STEPS = 200
 FIRST_AUDIT = min(AUDITS)
-"""This one is made whatever it costs."""
+"""This audit runs regardless of its cost."""
 AUDIT = "audits"
 COMPARISONS = "comparisons of evaluation inputs"
 
@@ -62,7 +62,7 @@ class Host(Protocol):
 
 
 class Auditor:
-    """One for each watch."""
+    """Fills and audits the ledgers of one watch."""
 
     def __init__(self, host: Host, passes: PassBook, budget: Budget) -> None:
         self.host = host
@@ -90,7 +90,7 @@ class Auditor:
         self._kept: dict[int, tuple[int, int]] = {}
         """Weights that had a gradient when the last backward began, by identity."""
 
-    # what happens in the loop
+    # Events of the loop.
 
     def event(
         self, kind: Kind, stack: tuple[Site, ...], args: Any, kwargs: Any, result: Any
@@ -119,7 +119,7 @@ class Auditor:
     def scheduled(
         self, scheduler: Any, stack: tuple[Site, ...], metric: float | None = None
     ) -> None:
-        """A scheduler has set a rate, after a look at a metric maybe."""
+        """Record that a scheduler has set a learning rate, possibly from a metric."""
         optimizer = getattr(scheduler, "optimizer", None)
         self.schedules.note(
             scheduler,
@@ -134,7 +134,7 @@ class Auditor:
         )
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
-        """Gradients that are there already are of interest."""
+        """Record which gradients exist already."""
         if self.host.step < LEDGER_STEPS:
             self._kept = {
                 id(each): _mark(each) for each in self.optimizers.weights() if has_gradient(each)
@@ -142,7 +142,7 @@ class Auditor:
         self.studies.backward_began(losses)
 
     def backward_ended(self, noted: bool) -> None:
-        """`noted` if it has given weights their gradients, and the order of the loop is of interest."""
+        """Record a backward; `noted` if it wrote gradients and the loop's order is recorded."""
         held = self.loop.release()
         if noted and self.host.step < LEDGER_STEPS:
             self._note_backward(held)
@@ -164,7 +164,7 @@ class Auditor:
         written = self.loop.freshly_written(self.optimizers.weights()).union(*used)
         stack = user_stack(sys._getframe(3))
         kept, now = self._kept, {id(each): _mark(each) for each in self.optimizers.weights()}
-        # Backward adds in place to what is there already.
+        # Backward adds in place to existing gradients.
         added = frozenset(
             each
             for each, (gradient, age) in kept.items()
@@ -200,15 +200,15 @@ class Auditor:
             self.audit(user_stack(frame), user_frames(frame), final=False)
 
     def _may_compare(self, source: int) -> bool:
-        """A comparison is an audit, and costs as much as one."""
+        """Whether the budget allows a comparison, which costs as much as an audit."""
         may = self._compared == 0 or self.budget.has_room(AUDIT)
         (self.budget.take_in if may else self.budget.leave_out)(COMPARISONS, source)
         return may
 
-    # updates
+    # Updates.
 
     def step_began(self, optimizer: Optimizer, within: bool = False) -> None:
-        """`within` a backward: the pass is looked at when that has ended."""
+        """Record a step. One `within` a backward is studied when the backward has ended."""
         entry = self.optimizers.count_step(optimizer)
         now = self.passes.current
         is_early = self.host.step < LEDGER_STEPS
@@ -241,7 +241,7 @@ class Auditor:
             self.loop.note(Kind.EVALUATE, self.host.step, user_stack(sys._getframe(2)), optimizer)
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
-        """What a closure computed is a pass like any other, at whatever point its optimizer tries."""
+        """Study the pass of a closure, at whatever point its optimizer tries."""
         if self.host.step < LEDGER_STEPS:
             self.loop.note(Kind.EVALUATED, self.host.step, (), optimizer)
         self.studies.before_update(
@@ -262,7 +262,7 @@ class Auditor:
         if steps in AUDITS and steps != self._audited:
             self._audited = steps
             if steps > FIRST_AUDIT and not self.budget.has_room(AUDIT):
-                # The last one, at the end, sees all that this would have.
+                # The final audit covers everything that this one would.
                 return
             self.audit(user_stack(sys._getframe(2)), user_frames(sys._getframe(2)), final=False)
 
@@ -277,7 +277,7 @@ class Auditor:
                     Kind.STEP, step - 1, user_stack(sys._getframe(3)), hand, used, entry=entry
                 )
 
-    # after some steps, and at the end
+    # Audits after some steps, and at the end.
 
     def stands_still(
         self,
@@ -286,15 +286,17 @@ class Auditor:
         seconds: float,
         rank: tuple[int, int] | None,
     ) -> None:
-        """The program waits, and nothing computes."""
+        """Report a program that waits while nothing computes."""
         audit = self._audit_of(stack, frames, final=False)
         audit.waiting = seconds
         audit.rank = rank
         audit.threads = max(0, threading.active_count() - 1)
         self.asking.ask([(id, ask) for id, ask in audit_rules() if id == "memory/hang"], audit)
 
-    def tell_of(self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]) -> list[Finding]:
-        """One rule only: the program has failed, and this is why."""
+    def report_one(
+        self, rule: str, stack: tuple[Site, ...], frames: list[FrameType]
+    ) -> list[Finding]:
+        """Run one rule only: the program has failed, and this rule knows the reason."""
         return self.asking.ask(
             [(id, ask) for id, ask in audit_rules() if id == rule],
             self._audit_of(stack, frames, final=False),
@@ -337,6 +339,6 @@ class Auditor:
 
 
 def _mark(weight: torch.Tensor) -> tuple[int, int]:
-    """Which tensor its gradient is, and how often that was changed."""
+    """The identity and version of a weight's gradient."""
     gradient = weight.grad
     return id(gradient), gradient._version if gradient is not None else -1

@@ -1,9 +1,10 @@
-"""What watching may cost: everything expensive asks here first.
+"""The budget of a watch: everything expensive asks here first.
 
-A run has `FLOOR_SECONDS` plus a share of its own CPU time for Whence's imports, recording, studies, audits and their
-child processes. Work asks before it begins, and is expected to cost what the last of its kind did. Only the first study,
-the first audit and the last one are made in any case; a part of the floor is kept for the last one. The checks that
-every step has are not counted, and the diagnosis of a real failure, which happens once, is exempt.
+A run has `FLOOR_SECONDS` plus a share of its own CPU time for Whence's imports, recording, studies,
+audits and their child processes. Work asks before it begins, and is expected to cost as much as the
+last work of its kind. Only the first study, the first audit and the last audit always run; a part
+of the floor is reserved for the last one. The checks of every step are not counted, and the
+diagnosis of a real failure, which happens once, is exempt.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from contextlib import contextmanager, suppress
 from time import process_time
 
 with suppress(ImportError):
-    # Not on Windows, where no child is forked either.
+    # Missing on Windows, where no child is forked either.
     import resource
 
 FLOOR_SECONDS = 0.85
-"""Of one second. The rest is for what is not counted."""
+"""Out of one second. The rest is for costs that are not counted."""
 END_SECONDS = 0.05
-"""What the last audit and the report are expected to take."""
+"""The expected cost of the last audit and the report."""
 FREE_OF_EACH = 2
-"""So many models and loaders are looked at whatever that costs: one for training, one for evaluation."""
+"""This many models and loaders are always inspected: one for training, one for evaluation."""
 
 
 def cpu_seconds() -> float:
@@ -35,29 +36,29 @@ def cpu_seconds() -> float:
 
 
 class Budget:
-    """One for each watch."""
+    """The CPU time that one watch may use."""
 
     def __init__(self, share: float, cost: Callable[[], float]) -> None:
         self.share = share
         self.exempt = 0.0
         """Seconds of the cost that do not count: the diagnosis of real failures."""
         self.left_out: defaultdict[str, set[Hashable]] = defaultdict(set)
-        """What did not fit, by kind (in the plural). It may still come later."""
+        """What did not fit, by kind (in the plural). It may still be inspected later."""
         self._cost = cost
         self._started = 0.0
         self._last: dict[str, float] = {}
-        """What the last work of each kind has cost."""
+        """The cost of the last work of each kind."""
         self._began = cpu_seconds()
 
     def note_start(self, seconds: float) -> None:
-        """Count what the watch has cost before it began: its imports."""
+        """Count the cost of the watch before it began: its imports."""
         self._started += seconds
 
     def begin(self) -> None:
         self._began = cpu_seconds()
 
     def run_seconds(self) -> float:
-        """CPU time of the run since it is watched, the watch included."""
+        """CPU time since the watch began, including the watch itself."""
         return cpu_seconds() - self._began
 
     def allowance(self) -> float:
@@ -65,13 +66,13 @@ class Budget:
         return FLOOR_SECONDS + self.share * self.run_seconds()
 
     def has_room(self, kind: str = "") -> bool:
-        """Whether there is room for another work of this kind."""
+        """Whether there is room for more work of this kind."""
         spent = self._started + self._cost() - self.exempt + self._last.get(kind, 0.0) + END_SECONDS
         return spent <= FLOOR_SECONDS or spent <= self.allowance()
 
     @contextmanager
     def spending(self, kind: str) -> Iterator[None]:
-        """Learn what work of this kind costs."""
+        """Measure the cost of work of this kind."""
         began, exempt = cpu_seconds(), self.exempt
         try:
             yield
@@ -79,25 +80,25 @@ class Budget:
             self._last[kind] = max(cpu_seconds() - began - (self.exempt - exempt), 0.0)
 
     def allows(self, kind: str, which: Hashable, made: int) -> bool:
-        """Whether this one may be looked at after so many of its kind; if not, it is noted as left out."""
+        """Whether this object may be inspected after `made` of its kind; if not, it is skipped."""
         may = made < FREE_OF_EACH or self.has_room(kind)
         (self.take_in if may else self.leave_out)(kind, which)
         return may
 
     def leave_out(self, kind: str, which: Hashable) -> None:
-        """Note that this one is not looked at. It may still be, later."""
+        """Record that this object is skipped. It may still be inspected later."""
         self.left_out[kind].add(which)
 
     def take_in(self, kind: str, which: Hashable) -> None:
         self.left_out[kind].discard(which)
 
     def lift(self) -> None:
-        """In a child process that has one question to answer, nothing is left out."""
+        """Remove the limit, for a child process that has one question to answer."""
         self.share = math.inf
 
     def summary(self) -> str | None:
-        """One line about all that was left out."""
+        """One line about everything that was skipped."""
         counts = [f"{len(which)} {kind}" for kind, which in sorted(self.left_out.items()) if which]
         if not counts:
             return None
-        return f"{', '.join(counts)} were left out to keep within the budget; --budget raises it"
+        return f"{', '.join(counts)} skipped to stay within the budget; --budget raises it"

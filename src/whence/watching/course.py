@@ -1,4 +1,4 @@
-"""The course of the loss: what it was in the last steps, whether it jumps, and whether it explodes."""
+"""The course of the loss: its last values, whether it jumps, and whether it explodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Course:
     def __init__(self) -> None:
         self.losses: deque[float] = deque(maxlen=MOST_LOSSES)
         self.start: float | None = None
-        """The loss that the run began with, without its sign."""
+        """The absolute value of the first loss."""
         self._most = ABSURD
-        """What a loss may be, whatever the one before was."""
+        """The upper limit of a loss, regardless of the previous one."""
         self.jumped = False
-        """Whether the last one did."""
+        """Whether the last loss jumped."""
         self._tried: list[float] = []
-        """The losses at which the rate was tried."""
+        """The losses at which the learning rate was tried."""
 
     def note(self, number: float) -> None:
         self.jumped = self.jumps(number)
@@ -31,26 +31,29 @@ class Course:
             self._most = min(ABSURD, SUDDEN * self.start)
 
     def jumps(self, number: float) -> bool:
-        """Whether a loss is well above the one before, or out of all proportion."""
+        """Whether a loss is well above the previous one, or far above the first."""
         if not self.losses or self.start is None:
             return False
         return abs(number) > JUMP * abs(self.losses[-1]) or abs(number) > SUDDEN * self.start
 
     def goes_on(self, number: float) -> bool:
-        """Whether a loss is finite, as large as a loss may be, and no jump."""
+        """Whether a loss is finite, below the limit, and no jump."""
         size, losses = abs(number), self.losses
-        # Of what is not a number nothing is true.
+        # Comparisons with NaN are false.
         return size <= self._most and (not losses or size <= JUMP * abs(losses[-1]))
 
     def is_usual(self) -> bool:
-        """Whether the last one is of a size that losses have."""
+        """Whether the last loss has a plausible size."""
         return bool(self.losses) and abs(self.losses[-1]) < ABSURD
 
     def is_absurd(self) -> bool:
         return bool(self.losses) and abs(self.losses[-1]) > ABSURD
 
     def explodes(self) -> bool:
-        """Whether the rate is to be tried. What grows without end is tried again, ten times further up."""
+        """Whether the learning rate should be tried.
+
+        A loss that keeps growing is tried again at ten times the last tried value.
+        """
         is_due = len(self._tried) < MOST_RATE_TRIALS or self.losses[-1] > 10 * max(self._tried)
         return is_due and self.is_out_of_bounds()
 

@@ -1,4 +1,4 @@
-"""From a tripwire to findings: replay the step, find the birth, ask the rules."""
+"""From a tripwire to findings: replay the step, find the origin, run the rules."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Recording = Callable[[], AbstractContextManager[None]]
 
 
 class Diagnoser:
-    """One for each watch."""
+    """Diagnoses the trips of one watch."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Diagnoser:
         self.loaders = loaders
         self.record = record
         self.once_more: Callable[[Trip], tuple[Finding, Repro | None] | None] | None = None
-        """Runs a step again that cannot be replayed, and says what was found out."""
+        """Runs a step again that cannot be replayed, and returns what was found."""
         self.backwards_at: Callable[[], list[Site]] = list
-        """Where the last backwards were called for."""
+        """The places of the last backward calls."""
         self.warned: Sequence[tuple[Site, ...]] = ()
-        """Where numpy has warned about its own results."""
+        """Places where NumPy has warned about its own results."""
         self.repros: dict[Finding, Repro | None] = {}
-        """For findings that were made and not yet told."""
+        """The repros of findings that are not reported yet."""
 
     def trip(
         self,
@@ -117,9 +117,9 @@ class Diagnoser:
         )
 
     def diagnose(self, trip: Trip) -> list[Finding]:
-        """Find the origin and ask the rules; the first that knows it has the word.
+        """Find the origin and run the rules; the first rule that answers wins.
 
-        Where the step runs code of the program's own, all of that is done in a child process.
+        If the step runs the program's own code, all of this happens in a child process.
         """
         recorded = (
             self.passes.calls()
@@ -141,7 +141,7 @@ class Diagnoser:
             trip.troubles[:] = troubles
             self.repros.update(zip(findings, repros, strict=True))
             return findings
-        # Without a child: whatever can be said without running the step again.
+        # Without a child: whatever can be determined without replaying the step.
         return self._diagnose(trip)
 
     def _diagnose(self, trip: Trip) -> list[Finding]:
@@ -157,9 +157,8 @@ class Diagnoser:
             except Exception as error:
                 if is_interrupt(error):
                     raise
-                trip.troubles.append(
-                    f"a rule failed on a {trip.notice.name.lower()} ({described(error).splitlines()[0]})"
-                )
+                what = described(error).splitlines()[0]
+                trip.troubles.append(f"a rule failed on a {trip.notice.name.lower()} ({what})")
                 if "WHENCE_DEBUG" in os.environ:
                     traceback.print_exc()
                 continue
@@ -169,7 +168,8 @@ class Diagnoser:
                     found = replace(
                         found, confidence=min(found.confidence, Confidence.LIKELY, key=RANKS.index)
                     )
-                # The gradients of a step that is over are gone: a script is made of its replay, or not at all.
+                # The gradients of a finished step are gone, so a repro is made from its replay or
+                # not at all.
                 self.repros[found] = (
                     repro_of(trip, found) if trip.run is not None or not trip.now.is_over else None
                 )
@@ -177,17 +177,20 @@ class Diagnoser:
         return []
 
     def _look_back(self, trip: Trip) -> None:
-        """A step that was read late. Weights, gradients and variables are those of a later one by now: only what was kept
-        of the step itself can tell."""
+        """Diagnose a step that was read late.
+
+        Weights, gradients and variables belong to a later step by now, so only what was kept of the
+        step itself is used.
+        """
         if trip.now.has_leaves:
             self._replay(trip)
         else:
-            trip.could_not = "its inputs were no longer kept when its values arrived"
+            trip.could_not = "its inputs were freed before its values arrived"
         if trip.born is None and trip.gradient is None:
             self._look_at_inputs(trip)
 
     def _look(self, trip: Trip) -> list[Finding]:
-        """What is found out by running the step again in a child process, if it came to that."""
+        """The findings of a rerun of the step in a child process, if one was needed."""
         if not trip.now.recorded and not trip.given:
             self._look_at_last_update(trip)
         if trip.notice not in (Notice.UPDATE, Notice.RATE) and not isinstance(
@@ -211,7 +214,10 @@ class Diagnoser:
         return []
 
     def _is_certain(self, born: Born | None) -> bool:
-        """Whether something is left of what the call was given: else that may not have been finite either."""
+        """Whether some input of the call is left.
+
+        Otherwise the inputs may not have been finite either.
+        """
         call = born.call if born is not None else None
         if call is None or not call.operands:
             return born is not None
@@ -221,7 +227,7 @@ class Diagnoser:
     def plan_of_loss(
         self, loss: torch.Tensor, frames: list[FrameType]
     ) -> tuple[Value, Plan] | None:
-        """A plan that computes the loss of the pass under way, if there is one."""
+        """A plan that computes the loss of the current pass, if there is one."""
         trip = self.trip(
             Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss
         )
@@ -236,7 +242,7 @@ class Diagnoser:
         return None
 
     def prepare(self, loss: torch.Tensor, frames: list[FrameType]) -> list[tuple[Value, Plan]]:
-        """Ways to run the pass under way again up to this loss, with what the program's variables hold now."""
+        """Plans that replay the current pass up to this loss, with the current variables."""
         trip = self.trip(
             Notice.LOSS, Consequence.APPLIED, step=0, stack=(), frames=frames, observed=loss
         )
@@ -247,7 +253,7 @@ class Diagnoser:
         return found
 
     def _look_at_last_update(self, trip: Trip) -> None:
-        """The weights under the loss were lost before this step: the lines that did it are run again."""
+        """Rerun the lines of the last update, if it lost the weights under the loss."""
         if trip.observed is None or not trip.step:
             return
         weights = list(trip.given) or (
@@ -278,7 +284,7 @@ class Diagnoser:
         )
         return any(map(trouble_in, weights)) and self.passes.hand.is_made_of_gradients(born.output)
 
-    # the replay
+    # The replay.
 
     def _replay(self, trip: Trip) -> None:
         for prepare in self._ways(trip):
@@ -293,30 +299,31 @@ class Diagnoser:
             if target not in run.contents and trip.notice is not Notice.GRADIENT:
                 continue
             if trip.observed is None:
-                # The program kept nothing of this step: what the replay gives is all there is.
+                # The program kept nothing of this step, so there is only the replay to compare
+                # with.
                 if target not in run.troubles:
                     continue
             elif trip.now.is_approximate:
                 if trip.notice is Notice.LOSS and target not in run.troubles:
                     trip.could_not = (
-                        trip.could_not or "the replay with other weights gave a finite loss"
+                        trip.could_not or "the replay with substitute weights gave a finite loss"
                     )
                     continue
             elif not _faithful(run, target, trip.observed, plan, trip.now):
-                trip.could_not = trip.could_not or "the replay gave another loss"
+                trip.could_not = trip.could_not or "the replay gave a different loss"
                 if not plan.own:
                     continue
             trip.target, trip.plan, trip.run = target, plan, run
             self._find(trip, run, watch)
             if trip.born is None and _is_compiled(plan):
-                # Eager and compiled differ: there is nothing to find in the replay.
+                # Eager and compiled results differ, so the replay shows nothing.
                 return
             if trip.born is not None or trip.gradient is not None:
-                trip.could_not = "" if trip.run is not None else "what it was given has gone"
+                trip.could_not = "" if trip.run is not None else "its inputs have been freed"
                 return
 
     def _ways(self, trip: Trip) -> list[Callable[[], tuple[Value, Plan]]]:
-        """The pass itself where it is on the tape; else each score that can stand for it."""
+        """The pass itself where it is on the tape; otherwise each score that can stand for it."""
         now, backward = trip.now, trip.notice is Notice.GRADIENT
         if now.recorded:
             value = trip.target or (
@@ -369,7 +376,7 @@ class Diagnoser:
                 self._bad_operand(trip, trip.gradient, run)
 
     def _bad_operand(self, trip: Trip, gradient: GradientBirth, run: Run) -> None:
-        """The derivative is not finite because an operand is not, which some call has made so: that call is the birth."""
+        """Find the call that made an operand non-finite, if that explains the derivative."""
         assert trip.plan is not None
         assert gradient.call is not None
         for value in gradient.call.operands:
@@ -378,7 +385,8 @@ class Diagnoser:
             born = self._birth(value, run, trip.plan)
             if born is not None and born.leaf is not None and not value.requires_grad:
                 if not is_mask(born.leaf, Contents(self.tape, run).of(born.leaf)):
-                    # Squashed on its way (a gate, a ReLU), it has left the loss finite: it came with the data all the same.
+                    # Squashed by a gate or a ReLU, it left the loss finite, but it still came with
+                    # the data.
                     trip.born, trip.gradient, trip.target = born, None, value
                     trip.notice, trip.observed = Notice.INPUT, run.contents[value]
                 return
@@ -388,12 +396,12 @@ class Diagnoser:
                 trip.born, trip.gradient, trip.target = born, None, value
                 trip.notice, trip.observed = Notice.LOSS, run.contents[value]
             elif born.output is not None and born.output.shape == tuple(gradient.gradient.shape):
-                # What comes after hides it from the loss; its own derivative would not be finite either.
+                # Later calls hide it from the loss; its own derivative would not be finite either.
                 trip.gradient = replace(gradient, call=born.call)
             return
 
     def _within_backward(self, trip: Trip, call: Call) -> None:
-        """A gradient that is part of the loss (create_graph) is not finite: which node made it so?"""
+        """Find the node that made a gradient inside the loss (create_graph) non-finite."""
         watch = GradientWatch()
         run = trip.again(at_backward=lambda each, run: watch(each, run) if each is call else None)
         trip.gradient = watch.find(run)
@@ -401,7 +409,7 @@ class Diagnoser:
             trip.born = None
 
     def _spoilt_gradient(self, trip: Trip) -> None:
-        """Backward gave finite gradients: what did the program do with them?"""
+        """Find what the program did to gradients that backward left finite."""
         for tensor in trip.bad_gradients:
             value = self.tape.known_value(tensor)
             if value is None or value.call is None:
@@ -417,7 +425,7 @@ class Diagnoser:
                 return
 
     def _look_without_replay(self, trip: Trip) -> None:
-        """What is still alive, and what can be computed again from the tape, without running the step."""
+        """Use what is still alive, and what the tape can recompute without running the step."""
         for tensor in (*trip.bad_gradients, trip.observed):
             value = self.tape.known_value(tensor) if tensor is not None else None
             if value is not None and trouble_in(tensor):
@@ -432,14 +440,14 @@ class Diagnoser:
         if live is not None and not live.entered:
             found, how = (
                 (live, only_site(live.name, files)),
-                "read from what autograd still held of it",
+                "read from the autograd graph",
             )
         elif trip.notice in (Notice.LOSS, Notice.INPUT) and trip.observed is not None:
             found = birth_in_variables(trip.observed, trip.frames, self.tape)
         if found is None and live is not None:
             found, how = (
                 birth_before(live, files, self.tape),
-                f"{live.name} was given it, and got it from there",
+                f"traced back from the inputs of {live.name}",
             )
         if found is not None:
             trip.live = found[0]
@@ -449,18 +457,21 @@ class Diagnoser:
             self._look_at_inputs(trip)
 
     def _look_at_inputs(self, trip: Trip) -> None:
-        """The step cannot be run again, but what its modules were given is there: was it bad when the loader delivered it?"""
+        """Check the inputs of modules in a step without a replay: were they delivered bad?"""
         for tensor in (each for entry in trip.now.entries for each in entry if each is not None):
             trouble, value = trouble_in(tensor), self.tape.known_value(tensor)
             if not trouble or value is None or not isinstance(value.leaf, BatchLeaf):
                 continue
             if trouble != "inf" or not is_mask(value, tensor):
                 trip.born = self._birth(value, Run(), None)
-                trip.could_not += "; it came with the batch"
+                trip.could_not += "; the value came with the batch"
                 return
 
     def _made_before(self, trip: Trip, born: Born) -> None:
-        """It came into the replayed calls from a variable. The recording has the line, and the numbers of another step."""
+        """Find the origin of a value that entered the replay through a variable.
+
+        The recording has the line, but the values of another step.
+        """
         assert trip.plan is not None
         assert born.leaf is not None
         tensor, made, path = trip.plan.resolve(born.leaf), born.leaf.call, born.path
@@ -471,7 +482,8 @@ class Diagnoser:
             kept = still_bad(made)
             earlier = self._birth(kept, Run(), None) if kept is not None else None
             if earlier is not None and earlier.call is not None:
-                # It was made long ago, and is still there: the recording has all that led to it.
+                # The value was made long ago and still exists, so the recording has everything that
+                # led to it.
                 trip.born = replace(earlier, path=(*earlier.path, *born.path))
                 trip.plan = trip.run = None
                 return
@@ -488,7 +500,7 @@ class Diagnoser:
         trip.plan = trip.run = None
 
     def _as_written(self, leaf: Value) -> Value:
-        """What was last written to the memory of a tensor, by another name: `weight.data -= ...`."""
+        """The last value written to a tensor's memory by another name: `weight.data -= ...`."""
         since = leaf.call.number if leaf.call is not None else -1
         for call in reversed(self.tape.calls):
             if call.number <= since:
@@ -499,7 +511,7 @@ class Diagnoser:
         return leaf
 
     def _birth(self, value: Value, run: Run, plan: Plan | None) -> Born | None:
-        """Back over the replayed calls, and on over earlier ones as far as their operands can be had again."""
+        """Search the replayed calls, then earlier ones whose operands can be recomputed."""
         contents, replayed = Contents(self.tape, run), set(plan.calls if plan is not None else ())
 
         def is_leaf(value: Value) -> bool:
@@ -532,12 +544,12 @@ def _can_be_had_again(call: Call, contents: Contents) -> bool:
 
 
 def _is_new(leaf: Value, plan: Plan) -> bool:
-    """Whether this step has another tensor there than the recorded one, which was made by a call."""
+    """Whether this step has another tensor there than the recorded one, which a call made."""
     return not plan.own and not _from_outside(leaf) and plan.resolve(leaf) is not leaf.tensor
 
 
 def _is_changed_since(value: Value, contents: Contents) -> bool:
-    """Whether a tensor is not finite, and was when its call made it: it was written to by another name."""
+    """Whether a tensor was finite when its call made it, so it was overwritten by another name."""
     tensor, call = value.tensor, value.call
     if tensor is None or call is None or not trouble_in(tensor):
         return False
@@ -546,7 +558,7 @@ def _is_changed_since(value: Value, contents: Contents) -> bool:
 
 
 def _is_made_by_hand(leaf: Value) -> bool:
-    """A weight that the program itself has changed or made."""
+    """Whether the program itself has changed or made a weight."""
     call = leaf.call
     return (
         call is not None
@@ -557,7 +569,7 @@ def _is_made_by_hand(leaf: Value) -> bool:
 
 
 def _require_room(plan: Plan) -> None:
-    """A replay keeps all that it computes. It must not be what fills up a device."""
+    """Raise if a device lacks room: a replay keeps everything it computes."""
     sizes: dict[torch.device, int] = {}
     for call in plan.calls:
         for value in call.outputs:
@@ -568,7 +580,7 @@ def _require_room(plan: Plan) -> None:
 
 
 def _repeats(plan: Plan, target: Value, loss: torch.Tensor, now: Pass) -> bool:
-    """Whether a replay gives the loss that was observed."""
+    """Whether a replay gives the observed loss."""
     return _faithful(replay(plan), target, loss, plan, now)
 
 
@@ -583,7 +595,7 @@ def _after(score: Score, target: Value, trip: Trip, backward: bool) -> tuple[Val
 
 
 def _from_outside(leaf: Value) -> bool:
-    """Whether the tape does not know how a value was made, rather than that it cannot make it again."""
+    """Whether the tape does not know how a value was made, rather than cannot remake it."""
     call = leaf.call
     weight = leaf.tensor is not None and leaf.tensor.is_leaf and leaf.requires_grad
     return (
@@ -598,7 +610,10 @@ def _from_outside(leaf: Value) -> bool:
 def _faithful(
     run: Run, target: Value, observed: torch.Tensor | None, plan: Plan, now: Pass
 ) -> bool:
-    """Whether a replay gave what was observed. One NaN is like another: there the graphs have to agree as well."""
+    """Whether a replay gave the observed value.
+
+    Since all NaNs look alike, their graphs must match too.
+    """
     tensor = run.contents.get(target)
     if tensor is None or observed is None or not same_bits(tensor, observed):
         return False
@@ -615,7 +630,7 @@ def _variable_of(tensor: torch.Tensor, frames: Sequence[FrameType]) -> str:
 
 
 def _with_one_backward(calls: Sequence[Call], loss: Value) -> list[Call]:
-    """Of several that gradients are added up over, only the one that began with this loss."""
+    """Drop the other backwards that accumulate gradients, keeping the one of this loss."""
     return [each for each in calls if not is_final(each) or loss in each.operands]
 
 

@@ -1,4 +1,4 @@
-"""From a failure to findings: gather what the rules need while it is alive, ask them, and forget it again."""
+"""From a failure to findings: collect what the rules need while it is alive, and run them."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from whence.tape.scopes import ModuleBook, Scope
 from whence.tape.tape import Call, Tape
 
 REFUSALS = (TypeError, AttributeError, KeyError, IndexError)
-"""How Python says that something is not what an operation needs."""
+"""The exceptions Python raises when an object does not fit an operation."""
 RETRIES, LONGEST_RETRY = 20, 3.0
 
 Recording = Callable[[], AbstractContextManager[None]]
 Watching = Callable[[Callable[[], None]], tuple[BaseException | None, list[Finding]]]
-"""Runs something with all sensors on, and gives what it raised and what was said of that. For child processes."""
+"""Runs a function with all sensors on; returns its exception and findings. For child processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A fetch that failed: what it raised, the live frames that this has still to pass, and what becomes of it."""
+    """A failed fetch: its exception, the live frames above it, and whether it is caught."""
 
     exception: Exception
     outer: list[FrameType]
@@ -86,7 +86,7 @@ class Explainer:
         exception: Exception,
         frames: list[FrameType],
     ) -> list[Finding]:
-        """Explain a call that a sensor saw raise. `frames` are all live frames, innermost first."""
+        """Explain a call that raised. `frames` are all live frames, innermost first."""
         key = (
             call.name,
             call.site,
@@ -108,7 +108,10 @@ class Explainer:
         exception: Exception,
         frames: list[FrameType],
     ) -> list[Finding]:
-        """Explain a backward that autograd refuses; where too little is left of what led to it, by coming there once more."""
+        """Explain a backward that autograd refuses.
+
+        Where too little is left of what led to it, the iteration is run again.
+        """
         found = self.failed_call(call, func, args, kwargs, exception, frames)
         if found and all(each.confidence is Confidence.PROVEN for each in found):
             return found
@@ -117,14 +120,14 @@ class Explainer:
     def once_more(
         self, stack: tuple[Site, ...], exception: Exception, frames: list[FrameType]
     ) -> list[Finding]:
-        """Explain a failure in a step that was not recorded: what led to it is run again in a child process, and watched there."""
-        key = "once more", stack[:1], type(exception)
+        """Explain a failure in an unrecorded step by rerunning it in a child process."""
+        key = "again", stack[:1], type(exception)
         if key not in self._known:
             fate = fate_of(exception, frames)
             found = self._found_again(stack, exception, frames) if fate is not Fate.INTERNAL else []
-            is_mended = fate is Fate.MENDED
+            is_handled = fate is Fate.MENDED
             self._known[key] = (
-                [replace(each, severity=Severity.INFO) for each in found] if is_mended else found
+                [replace(each, severity=Severity.INFO) for each in found] if is_handled else found
             )
         return self._known[key]
 
@@ -164,7 +167,7 @@ class Explainer:
         step: int,
         phase: str,
     ) -> list[Finding]:
-        """Explain an exception from its traceback. `outer` are the live frames that it has still to pass."""
+        """Explain an exception from its traceback. `outer` are the live frames above it."""
         remains = examine(exception.__traceback__)
         if not remains.frames:
             return []
@@ -179,13 +182,14 @@ class Explainer:
                 self._scene(call, remains.func, *remains.known(), exception, frames, fate)
             )
 
-        # What a library first tries within itself may come again, and be the program's.
+        # An exception that a library handles internally may occur again in the program itself.
         key = (Site.of(remains.frames[0]), type(exception), str(exception), fate is Fate.INTERNAL)
         if key not in self._known:
             self._known[key] = [] if fate is Fate.INTERNAL else ask(remains)
             retried = remains.func is not None or isinstance(exception, REFUSALS)
             if not remains.is_whole and not self._known[key] and retried:
-                # An operand is what a call gave that nobody kept: made again, where that harms nobody.
+                # An operand is the result of a call that nobody kept: recompute it in a child
+                # process.
                 with contextlib.suppress(NotPossible):
                     self._known[key] = run_in_child(
                         lambda: ask(examine(exception.__traceback__, evaluated)),
@@ -218,7 +222,7 @@ class Explainer:
                 with contextlib.suppress(NotPossible):
                     self._known[key] = self._fetched_again(info, indices, worker, streams, failure)
             if not self._known[key] and raised is not None:
-                # It went well this time, or nothing is known of this failure but where in the worker it was.
+                # It succeeded this time, or only its place in the worker is known.
                 fetching = Fetching(info, indices or [], worker, raised.stage, raised)
                 self._known[key] = self._asked(self._waiting(fetching, failure))
         return self._known[key]
@@ -238,7 +242,8 @@ class Explainer:
             return []
 
         def ask() -> list[Finding]:
-            # Which random numbers were drawn is not always known, that of a worker never: others may show it as well.
+            # The random state is not always known, and never that of a worker; other draws may fail
+            # too.
             tries = RETRIES if not info.is_iterable else 1
             deadline = monotonic() + LONGEST_RETRY
             for other in range(tries):
@@ -260,7 +265,7 @@ class Explainer:
         outer: list[FrameType],
         step: int,
     ) -> list[Finding]:
-        """Explain a worker that died or hangs, by fetching what it was asked for again."""
+        """Explain a worker that died or hangs, by fetching its batch again."""
         fetching = Fetching(info, lost[0].indices[:MOST_SAMPLES], lost[0].number, lost=lost)
         fetching.ending = fetch_until_it_ends(info, lost[0].number, fetching.indices)
         return self._asked(
@@ -268,7 +273,7 @@ class Explainer:
         )
 
     def _waiting(self, fetching: Fetching, failure: Failure) -> FailedCall:
-        """The program as it stands at its loop, with nothing of what happened in a worker."""
+        """The program at its loop, without the state of the worker."""
         stack = tuple(Site.of(frame) for frame in failure.outer if _is_users(frame))
         call = self.tape.begin(
             next, (), {}, stack=stack, module=None, step=failure.step, phase="data"
@@ -284,7 +289,7 @@ class Explainer:
             make_again(fetching, kinds, streams, self.record, other=other)
         except Exception as exception:
             if not isinstance(exception, kinds):
-                # It fails otherwise here.
+                # It fails differently here.
                 return []
             outer = failure.outer
             remains = examine(exception.__traceback__)

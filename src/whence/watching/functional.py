@@ -1,7 +1,8 @@
-"""Steps that `torch.func` makes: no loss is given to backward there, and no optimizer uses the gradients.
+"""Steps by `torch.func`, which call neither backward nor an optimizer.
 
-What a transform gives is looked at as it comes out. If that is not finite and what went in was, the same function is run
-once more without the transform, in a child process, as a step that is recorded from its start.
+The results of a transform are checked as they are returned. If they are not finite although the
+inputs were, the function is run again without the transform, in a child process, as a step that is
+recorded from its start.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Host(Protocol):
 
 
 class Found(Exception):
-    """There is no need to go on."""
+    """Raised to stop a rerun that has found the origin."""
 
 
 class FunctionalSteps:
-    """One for each watch."""
+    """Watches the transforms of one watch."""
 
     def __init__(self, host: Host, passes: PassBook, tripwires: Tripwires) -> None:
         self.host = host
@@ -46,12 +47,12 @@ class FunctionalSteps:
         self.tripwires = tripwires
         self._bad_inputs: dict[int, torch.Tensor] = {}
         self._born: dict[int, list[Finding]] = {}
-        """For each place among the inputs, what was found out when something there was first not finite."""
+        """The findings for each input position, from when it was first not finite."""
         self.open = False
-        """Gradients were computed for the step under way."""
+        """Whether gradients were computed in the current step."""
 
     def began(self, transform: Transform) -> None:
-        # Only read: unlike gradients, inputs may lie in memory that cannot be written to.
+        # Only read: unlike gradients, inputs may be in read-only memory.
         given = _tensors((transform.args, transform.kwargs))
         self._bad_inputs = {place: each for place, each in enumerate(given) if trouble_in(each)}
         if self.open and self.passes.hand.on:
@@ -60,7 +61,7 @@ class FunctionalSteps:
             self.tripwires.next_pass(spoilt=bool(self._bad_inputs))
         for place, tensor in self._bad_inputs.items():
             if place not in self._born and len(self._born) < MOST_PLACES:
-                # It may be long before a result shows it.
+                # It may take long before a result shows it.
                 self._born[place] = self.tripwires.spoilt(tensor, given)
 
     def ended(self, transform: Transform, result: Any) -> None:

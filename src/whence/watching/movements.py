@@ -1,4 +1,4 @@
-"""What steps do to weights that they should not change, or fail to change: frozen ones, and those of low precision."""
+"""Weights that a step changes although frozen, or fails to change for lack of precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_COPIED = 16 * 2**20
 
 
 class Movements:
-    """Notes them in the loop's ledger."""
+    """Records both in the loop's ledger."""
 
     def __init__(
         self, loop: LoopLedger, tape: Tape, name_of: Callable[[torch.Tensor], str]
@@ -64,7 +64,7 @@ class Movements:
 
 
 def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
-    """The call that switched a weight's gradient off."""
+    """The call that disabled a weight's gradient."""
     for call in reversed(tape.calls):
         if call.name in ("requires_grad_", "requires_grad.__set__") and any(
             each.tensor is weight for each in call.operands
@@ -74,7 +74,7 @@ def _freezing(tape: Tape, weight: torch.Tensor) -> Call | None:
 
 
 def _lost(optimizer: Optimizer, low: list[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, Any]:
-    """How many elements of low-precision weights a step was to change, and how many it left as they were before."""
+    """How many low-precision elements a step should change, and how many it left unchanged."""
     aimed = sum(int(each.grad.count_nonzero()) for each, _ in low if each.grad is not None)
     kept = [
         int(((each == before) & (each.grad != 0)).sum()) if each.grad is not None else 0

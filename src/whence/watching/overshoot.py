@@ -1,4 +1,4 @@
-"""An update that was made already and threw the loss up: taken back by what the optimizer has kept of it."""
+"""Undo an update that raised the loss, using the state that the optimizer keeps of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from whence.watching.updates import RAISED
 
 MOST_LOOKS = 3
 UNDOABLE = (Adam, AdamW)
-"""Their moments are those of the last update, and say all about it. What SGD made its last update from is gone."""
+"""Their moments determine the last update. The inputs of SGD's last update are gone."""
 
 
 class LooksBack:
-    """How often the update before a jump of the loss was looked at."""
+    """Counts the checks of updates before a jump of the loss."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -36,7 +36,7 @@ class LooksBack:
 
 
 def before_last_update(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The weights, each with what it was before the last update; to rounding."""
+    """The weights, each with its value before the last update, up to rounding."""
     kept = [
         (weight, group, state)
         for group in optimizer.param_groups
@@ -46,7 +46,7 @@ def before_last_update(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.T
     ]
     last = max((float(state["step"]) for _, _, state in kept), default=0.0)
     made = [(weight, group, state) for weight, group, state in kept if float(state["step"]) == last]
-    # Newer AdamWs are Adams that say so in their groups.
+    # A newer AdamW is an Adam with a flag in its parameter groups.
     is_adamw = isinstance(optimizer, AdamW)
     return [
         (

@@ -1,6 +1,7 @@
-"""What is recorded, and for how long: the first steps, then what is new, and a few steps further and further apart.
+"""What is recorded, and for how long: the first steps, new structures, and a few later steps.
 
-Recording goes on for so many calls and a part of the budget, and after that as the budget allows.
+Recording is free for a number of calls within a part of the budget, and then runs as the budget
+allows.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from whence.watching.studying import AUDITS
 RECORDED_STEPS = 3
 MOST_SIGNATURES = 24
 GRACE_CALLS = 6_000
-"""So many are recorded as long as their part of the budget lasts."""
+"""Calls recorded while their part of the budget lasts."""
 FEW_SIGNATURES = 4
 SHAPES = "shapes of batches and inputs"
 MOST_FORMS = 64
 ENTRY_SECONDS = 2.5e-5
-"""What it takes to see a module being entered."""
+"""The cost of one module hook."""
 PATIENT_STEPS = 20
 RECORDING_SHARE = HOOK_SHARE = 1 / 3
-"""Of the budget: what recording may take beyond its first calls, and hooks on modules of a step."""
+"""Shares of the budget for recording beyond its first calls, and for module hooks in a step."""
 
 
 class Host(Protocol):
-    """Whom the sensors belong to."""
+    """The owner of the sensors."""
 
     step: int
     scope: Scope | None
@@ -47,7 +48,7 @@ class Host(Protocol):
 
 
 class Pace:
-    """One for each watch. It takes sensors off, and puts them on again."""
+    """Turns sensors off and on again. One for each watch."""
 
     def __init__(
         self,
@@ -69,33 +70,33 @@ class Pace:
         self.began = perf_counter()
         self._signatures: set[Any] = set()
         self._forms: dict[tuple[int, bool, bool], Form] = {}
-        """What outermost modules were given last, by their identity, mode and grad mode."""
+        """The last inputs of outermost modules, by identity, mode and grad mode."""
         self.prepared = 0.0
-        """The seconds of the program's own before its first step was made."""
+        """Seconds of the program itself before its first step."""
         self._step_began = 0.0
-        """By the CPU time of this thread."""
+        """In CPU time of this thread."""
         self._dear_steps = 0
         self._last_node = self._nodes = 0
-        """Autograd's number of the last loss's node, and how many were made since the loss before."""
+        """Autograd's number of the last loss's node, and the nodes created since the one before."""
         self.has_new_loss = False
         self._hooks_off = False
-        """The module sensor is on for one pass only."""
+        """Whether the module sensor is on for one pass only."""
 
     def recording(self) -> bool:
         return self.calls.on and not self.calls.resting
 
-    # steps
+    # Steps.
 
     def is_settled(self) -> bool:
-        """Nothing is recorded, and the order of the loop is known."""
+        """Whether nothing is recorded, and the order of the loop is known."""
         return not self.calls.on and not self.order.on
 
     def is_quiet(self) -> bool:
-        """And nothing is to be."""
+        """Whether in addition the next step need not be recorded."""
         return self.is_settled() and not self.has_new_loss
 
     def step_made(self) -> None:
-        """Is the next one to be recorded?"""
+        """Decide whether to record the next step."""
         self.prepared = self.prepared or perf_counter() - self.began - self.host.cost()
         if self._slow_down():
             if self._hooks_off:
@@ -105,7 +106,7 @@ class Pace:
         self._hooks_off = False
         wanted, self.has_new_loss = self.host.step in AUDITS or self.has_new_loss, False
         if wanted and not self.calls.on and self.host.scope is None:
-            # What this pass looks like is of interest, whatever it costs: there are few of these.
+            # There are few of these passes, so they are recorded regardless of cost.
             self._hooks_off = not self.modules.on
             self.record()
 
@@ -114,7 +115,7 @@ class Pace:
         self.calls.start()
 
     def _slow_down(self) -> bool:
-        """What is no longer of interest, or too dear, is no longer looked at. True if recording ends here."""
+        """Turn off sensors that are expensive or no longer needed. True if recording ends here."""
         if self.host.step >= LEDGER_STEPS:
             self.order.stop()
         ends = self.calls.on and (
@@ -128,19 +129,21 @@ class Pace:
         return ends
 
     def judge_entries(self) -> None:
-        """Modules were entered many times and no step was made: an evaluation, or a program that makes none."""
+        """Judge the hooks after many entries without a step, such as in an evaluation."""
         if self.calls.resting:
             self.calls.stop()
         self.judge_hooks()
 
     def judge_hooks(self, steps: int = 1) -> None:
-        """After so many steps: hooks on modules are dear where these are short. Then new shapes are left to loaders.
+        """Turn off module hooks if they are expensive relative to the last steps.
 
-        Steps are short by their CPU time: on a busy machine short steps take long."""
+        New shapes are then seen by loaders only. Steps are measured in CPU time, since short steps
+        take long on a busy machine.
+        """
         now = thread_time()
         if self.modules.on and self.modules.calls:
             share = self.modules.calls * ENTRY_SECONDS / max(now - self._step_began, 1e-9)
-            # A step that took long by accident does not make the hooks cheap.
+            # One step that happened to be slow does not make the hooks cheap.
             self._dear_steps = max(
                 self._dear_steps + (steps if share > HOOK_SHARE * self.budget.share else -steps), 0
             )
@@ -153,10 +156,10 @@ class Pace:
         self.modules.stop()
         self.host.scope = None
 
-    # calls
+    # Calls.
 
     def leave_off(self) -> None:
-        """A long evaluation, or a rollout: what it repeats is not recorded to its end."""
+        """Stop recording a long evaluation or rollout, which repeats itself."""
         if not self.calls.resting and self._is_dear():
             self.calls.resting = self.tape.has_gaps = True
             self.passes.current.recorded = False
@@ -167,22 +170,26 @@ class Pace:
         return not self._may_record(in_grace=self.tape.count <= grace)
 
     def _may_record(self, in_grace: bool) -> bool:
-        """Beyond its first calls recording has none of the floor: how long it goes on hardly depends on the machine."""
+        """Whether recording may continue.
+
+        Beyond its first calls it has no part of the floor, so that its length hardly depends on the
+        machine.
+        """
         allowance = (
             self.budget.allowance() if in_grace else self.budget.share * self.budget.run_seconds()
         )
         return self.calls.seconds <= RECORDING_SHARE * allowance and self.budget.has_room()
 
-    # what is new
+    # New structures.
 
     def note_signature(self, signature: Any) -> None:
-        """A batch or an input unlike all before: what comes next is recorded from its first call."""
+        """Record from here on if a batch or an input is unlike all before."""
         if self._is_new(signature) and not self.recording():
             self.record()
             self.passes.record_from_here()
 
     def note_inputs(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """What an outermost module is given."""
+        """Check the inputs of an outermost module."""
         key = id(module), module.training, torch.is_grad_enabled()
         form = self._forms.get(key)
         if form is None:
@@ -195,12 +202,12 @@ class Pace:
         self.note_signature(("module", *key, form.signature))
 
     def note_loss(self, loss: torch.Tensor) -> None:
-        """A loss that is put together in another way: the next step is recorded."""
+        """Record the next step if a loss is computed in a new way."""
         node = loss.grad_fn
         last, self._last_node = self._last_node, node._sequence_nr() if node is not None else 0
         made, self._nodes = self._nodes, self._last_node - last
         if made == self._nodes:
-            # As many nodes as in the step before: nothing has joined.
+            # As many nodes as in the step before, so the structure is the same.
             return
         if self._is_new(("loss", structure_of(loss))):
             self.has_new_loss = not self.calls.on
@@ -210,7 +217,7 @@ class Pace:
         try:
             is_new = signature not in self._signatures
         except TypeError:
-            # Symbolic sizes, while a program is exported: there is no step to record.
+            # Symbolic sizes occur while a program is exported, which has no step to record.
             return False
         if not is_new:
             return False
@@ -218,7 +225,7 @@ class Pace:
         if len(self._signatures) <= FEW_SIGNATURES:
             return True
         if len(self._signatures) > MOST_SIGNATURES:
-            # A program in which every sentence has a length of its own is not recorded for ever.
+            # A program whose sentences all differ in length is not recorded forever.
             return not self._is_dear()
         may = self.budget.has_room()
         if not may:

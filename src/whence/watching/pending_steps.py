@@ -1,9 +1,10 @@
 """Steps on an accelerator whose values have not arrived yet, and what is kept of them until then.
 
-A step's losses and flags are copied to the host without blocking (`tape/readings.py`) and read a step or more later. For
-as long as that takes, what is needed to replay the step is kept: its batches, the inputs of its outermost modules, the
-variables that held the rest, the random states, and the weights from before the update where these are small. That is
-bounded to two steps. An older one keeps its flags alone.
+A step's losses and flags are copied to the host without blocking (`tape/readings.py`) and read a
+step or more later. Until then, everything needed to replay the step is kept: its batches, the
+inputs of its outermost modules, the variables that held the rest, the random states, and the
+weights from before the update where these are small. This is limited to two steps. An older step
+keeps only its flags.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from whence.tape.readings import GRADIENTS, LOSSES, STATISTICS, WEIGHTS, Boards,
 from whence.tape.tape import Value
 
 MOST_KEPT = 2
-"""Steps that are kept so that they can be replayed."""
+"""Steps that are kept for a replay."""
 LARGEST_WEIGHTS = 8 * 2**20
-"""Bytes of weights that are copied before each update. For more than that the copy would be felt, and so would its memory."""
+"""Bytes of weights copied before each update. Larger copies would cost time and memory."""
 ROOMS = MOST_KEPT + 1
-"""Sets of such copies: one for each step that is kept, and one for the step under way."""
+"""Sets of such copies: one for each kept step, and one for the current step."""
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 Sites = tuple[Site | None, Site | None]
-"""Where the last backward and the last update were called for."""
+"""The places of the last backward and the last update."""
 
 
 @dataclass(eq=False, slots=True)
 class PendingStep:
-    """A step whose losses and flags are on their way."""
+    """A step whose losses and flags have not arrived yet."""
 
     reading: Reading
     now: Pass
@@ -50,16 +51,19 @@ class PendingStep:
     structures: list[tuple[str, ...]] = field(default_factory=list)
     """The end of each loss's graph."""
     variables: list[dict[Value, torch.Tensor]] = field(default_factory=list)
-    """What the program's variables held when each backward began."""
+    """The program's variables when each backward began."""
     optimizer: weakref.ref[Optimizer] | None = None
-    """Who has used its gradients."""
+    """The optimizer that used the gradients."""
     weights: dict[int, torch.Tensor] | None = None
-    """Copies from before the update, by the weights' identity. None if there was no update since, or they are too large."""
+    """Copies from before the update, by the weights' identity.
+
+    None if there was no update since, or they are too large.
+    """
     is_updated: bool = False
     """Whether the weights were changed since."""
     sites: Sites = (None, None)
     versions: list[tuple[torch.Tensor, int]] = field(default_factory=list)
-    """Its leaves, and how often each was written to by the end of the step."""
+    """Its leaves, and their versions at the end of the step."""
 
     @property
     def backward_at(self) -> tuple[Site, ...]:
@@ -70,13 +74,16 @@ class PendingStep:
         return (self.sites[1],) if self.sites[1] is not None else self.backward_at
 
     def is_intact(self) -> bool:
-        """Whether the leaves are what they were."""
+        """Whether the leaves are unchanged."""
         return self.now.has_leaves and all(
             _version(each) == version for each, version in self.versions
         )
 
     def prepared(self, number: int, lost: Sequence[torch.Tensor], names: Sequence[str]) -> Pass:
-        """The pass as it can be replayed now, up to its loss of this number. `lost` are weights that are not finite by now."""
+        """The pass as it can be replayed now, up to the loss with this number.
+
+        `lost` are weights that are not finite by now.
+        """
         now = self.now
         if not self.is_intact():
             self.release()
@@ -92,7 +99,7 @@ class PendingStep:
         return now
 
     def release(self) -> None:
-        """Let the leaves go."""
+        """Free the leaves."""
         self.now.has_leaves = False
         self.now.deliveries, self.now.entries, self.now.marks = [], [], []
         self.weights, self.versions, self.variables = None, [], []
@@ -102,24 +109,24 @@ class PendingSteps:
     def __init__(self, passes: PassBook) -> None:
         self._passes = passes
         self.is_on = True
-        """False where the watch has to know in time: `--stop-on`, and in a child process."""
+        """False where values must be read immediately: with `--stop-on`, and in a child process."""
         self._boards = Boards()
         self._open: PendingStep | None = None
-        """The step under way, if its values are to be read late."""
+        """The current step, if its values are read late."""
         self._queue: deque[PendingStep] = deque()
         self._rooms: list[dict[int, list[torch.Tensor]]] = [{} for _ in range(ROOMS)]
         self._updates = 0
         self._spare: dict[int, torch.Tensor] = {}
-        """Copies of running statistics that no step needs any more: memory for the next ones."""
+        """Copies of running statistics that no step needs, reused as memory for the next ones."""
         self._fits, self._fits_not = 0, sys.maxsize
-        """The most bytes of leaves that the device had room for, and the fewest that it had none for."""
+        """The most bytes of leaves that fit on the device, and the fewest that did not."""
         self.last_sites: Callable[[], Sites] = lambda: (None, None)
 
     def __bool__(self) -> bool:
         return bool(self._queue)
 
     def may_wait(self) -> bool:
-        """Whether the pass under way is left to be read late, or has had no backward that could decide on that."""
+        """Whether the current pass may be read late: it is open, or had no backward yet."""
         now = self._passes.current
         return self.is_on and not now.recorded and (self._open is not None or not now.backwards)
 
@@ -133,10 +140,10 @@ class PendingSteps:
         self._boards.forget()
         self._rooms = [{} for _ in range(ROOMS)]
 
-    # the step under way
+    # The current step.
 
     def add_loss(self, loss: torch.Tensor) -> None:
-        """Backward begins. The first one opens the step."""
+        """Add a loss at the start of its backward. The first one opens the step."""
         if is_capturing():
             return
         step = self._open
@@ -151,7 +158,7 @@ class PendingSteps:
         held: dict[Value, torch.Tensor] = {}
         loose = self._passes.loose_handles()
         if loose:
-            # By the time that the values are here, these variables hold those of another step.
+            # When the values arrive, these variables belong to another step.
             frames = user_frames(sys._getframe(1))
             found = {value: handle.follow(frames) for value, handle in loose}
             held = {
@@ -169,7 +176,7 @@ class PendingSteps:
         if self._open is not None:
             self._flag(STATISTICS, tensors)
         elif now.trained and not is_capturing():
-            # The program has passed over this batch, which may have left something behind all the same.
+            # The program skipped this batch, which may still have changed running statistics.
             self._open = PendingStep(Reading(self._boards), now)
             self._flag(STATISTICS, tensors)
             self.close()
@@ -179,13 +186,13 @@ class PendingSteps:
         self._flag(WEIGHTS, weights)
 
     def _flag(self, place: int, tensors: Sequence[torch.Tensor]) -> None:
-        # What is distributed or quantised has a data type of its own, and may communicate when it is read.
+        # Distributed and quantized tensors have their own types, and may communicate when read.
         plain = [each.data for each in tensors if type(each) in PLAIN]
         if self._open is not None and plain and not is_capturing():
             self._open.reading.flag(place, plain)
 
     def updates(self, optimizer: Optimizer, weights: Sequence[torch.Tensor]) -> None:
-        """An optimizer is about to change its weights: from here on nobody has those that the kept steps had."""
+        """Copy the weights that an optimizer is about to change, for the steps that are kept."""
         if self._open is None or is_capturing():
             return
         self._open.optimizer = weakref.ref(optimizer)
@@ -198,14 +205,15 @@ class PendingSteps:
                 room[key] = copied(weights, room.get(key, []))
             before = dict(zip(map(id, weights), room[key], strict=True))
             for step in kept:
-                # Another optimizer may have stepped in the same pass; an older step has its own copies.
+                # Another optimizer may have stepped in the same pass; an older step has its own
+                # copies.
                 if not step.is_updated or step is self._open:
                     step.weights = {**before, **(step.weights or {})}
         for step in kept:
             step.is_updated = True
 
     def close(self) -> None:
-        """The pass is over: send its values on their way, and keep what it takes to replay it."""
+        """End the pass: send its values to the host, and keep what a replay needs."""
         step, self._open = self._open, None
         if step is None:
             return
@@ -216,7 +224,7 @@ class PendingSteps:
         now, step.sites = self._passes.current, self.last_sites()
         step.now = copy(now)
         step.now.is_over = step.now.has_leaves = True
-        # The copies of running statistics are this step's now: the next one makes its own.
+        # The copies of running statistics belong to this step; the next one makes its own.
         now.copies, self._spare = self._spare, {}
         leaves = [*_leaves(step)]
         if self._has_room(leaves):
@@ -228,7 +236,7 @@ class PendingSteps:
             self._release(self._queue[-1 - MOST_KEPT])
 
     def _has_room(self, leaves: Sequence[torch.Tensor]) -> bool:
-        """Whether two steps' leaves fit beside what the program needs. Asked again only of more than ever before."""
+        """Whether two steps' leaves fit in memory. Asked again only for more bytes than before."""
         on_device = [each for each in leaves if each.device.type not in HOST_TYPES]
         size = sum(each.nbytes for each in on_device)
         if size <= self._fits:
@@ -241,27 +249,27 @@ class PendingSteps:
         self._fits_not = size
         return False
 
-    # what has arrived
+    # Steps whose values have arrived.
 
     def arrived(self) -> PendingStep | None:
-        """The oldest step, if its values are here."""
+        """The oldest step, if its values have arrived."""
         return self._queue[0] if self._queue and self._queue[0].reading.has_arrived() else None
 
     def wait(self) -> PendingStep | None:
-        """The oldest step, once its values are here. This blocks."""
+        """The oldest step, once its values have arrived. This blocks."""
         if not self._queue:
             return None
         self._queue[0].reading.wait()
         return self._queue[0]
 
     def take(self) -> PendingStep:
-        """The oldest step has been read, and is to be looked into."""
+        """Remove the oldest step, which has been read and will be diagnosed."""
         step = self._queue.popleft()
         step.reading.give_back()
         return step
 
     def retire(self) -> None:
-        """The oldest step has been read, and all is well."""
+        """Remove the oldest step, which has been read and is fine."""
         self._release(self.take())
 
     def _release(self, step: PendingStep) -> None:
@@ -276,14 +284,14 @@ def _leaves(step: PendingStep) -> Iterator[torch.Tensor]:
     for entry in step.now.entries:
         yield from (each for each in entry if each is not None)
     for held in step.variables:
-        # Weights are changed by the update, and have copies of their own.
+        # Weights are changed by the update, and have their own copies.
         yield from (each for each in held.values() if is_data(each))
 
 
 def _stand_ins(
     lost: Sequence[torch.Tensor], names: Sequence[str]
 ) -> dict[int, torch.Tensor] | None:
-    """Weights as a layer begins with them, for those that are lost. None if the device has no room for them."""
+    """Newly initialized values for lost weights. None if the device has no room for them."""
     devices = {each.device for each in lost}
     if not all(
         has_room(device, sum(each.nbytes for each in lost if each.device == device))

@@ -1,9 +1,10 @@
-"""A step that is not on the tape, and that nothing on the tape can stand for: its turn of the loop is run once more.
+"""Rerun the loop iteration of a step that is not on the tape and has no stand-in there.
 
-In a child process, from the program's own lines and variables, and with everything watched. What the turn has changed already
-stays changed, so that it may not be the same turn: it is believed if it comes to the same loss, or to the same graph. Another
-turn may show it as well, and is believed a little less: where it is born in the operation that autograd says it was, where again
-a backward makes it of a finite loss, or where the program's own check stops at it again.
+The iteration runs in a child process, from the program's own lines and variables, with all sensors
+on. Its earlier side effects remain, so it may not be the same iteration: it is accepted if it gives
+the same loss or the same graph. A different iteration is accepted with less confidence, if the
+origin is the operation that autograd names, if a backward again turns a finite loss non-finite, or
+if the program's own check stops at it again.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from whence.watching.tripwires import Tripwires
 
 NOTICES = (Notice.LOSS, Notice.GRADIENT, Notice.OPERAND)
 TRIES = 8
-"""Where a turn draws from streams that nobody can set back, another one may show it as well."""
+"""Where an iteration uses random streams that cannot be reset, another one may show the failure."""
 LONGEST = 2.0
 PATIENCE_SECONDS = 6.0
-"""For all turns together: that of an outer loop may be a whole epoch."""
-MANNER = "its turn of the loop was run once more, in a child process"
-BEFORE = "the turn of the loop before was run once more, in a child process"
-ALIKE = "another turn of the loop was run in a child process, and came to the same"
+"""For all iterations together: one iteration of an outer loop may be a whole epoch."""
+MANNER = "its loop iteration was run again in a child process"
+BEFORE = "the previous loop iteration was run again in a child process"
+ALIKE = "another loop iteration, run in a child process, gave the same result"
 
 Answer = tuple[Finding, Repro | None]
 Ask = Callable[[Turn, Trip], Answer | None]
@@ -52,19 +53,19 @@ class Host(Protocol):
 
 
 class Reenactor:
-    """One for each watch."""
+    """Reruns the iterations of one watch."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
 
     def __call__(self, trip: Trip) -> Answer | None:
-        """What is found out about a step by running it once more; None if that shows nothing."""
+        """What a rerun of the step shows; None if nothing."""
         if (
             trip.notice is Notice.STATE
             and isinstance(trip.evidence, BadState)
             and trip.optimizer is None
         ):
-            # In a turn that the program left early, and which nobody saw.
+            # In an iteration that the program left early and that was not observed.
             return self._first_answer(
                 turns_before(trip.stack, trip.frames), self._spoilt_again, trip
             )
@@ -72,7 +73,7 @@ class Reenactor:
             return None
         turns = turns_of(trip.stack, trip.frames, [data for _, data in trip.now.deliveries])
         if trip.consequence is Consequence.SKIPPED:
-            # The program may be in the next turn already.
+            # The program may be in the next iteration already.
             turns = chain(turns, turns_before(trip.stack, trip.frames))
         return self._first_answer(turns, self._turned, trip)
 
@@ -98,8 +99,14 @@ class Reenactor:
 
         _set_back(trip)
         tripwires.statistics.begin_anew()
-        told = [each for each in self.host.watch_again(run) if each[0].rule == "nonfinite/state"]
-        return (replace(told[0][0], confidence=Confidence.LIKELY), told[0][1]) if told else None
+        reported = [
+            each for each in self.host.watch_again(run) if each[0].rule == "nonfinite/state"
+        ]
+        return (
+            (replace(reported[0][0], confidence=Confidence.LIKELY), reported[0][1])
+            if reported
+            else None
+        )
 
     def _turned(self, turn: Turn, trip: Trip) -> Answer | None:
         tripwires = self.host.tripwires
@@ -114,8 +121,10 @@ class Reenactor:
         _set_back(trip)
         deadline = monotonic() + LONGEST
         for _ in range(TRIES):
-            told = self.host.watch_again(run)
-            found = [each for each in told if each[0].rule.startswith(("nonfinite/", "data/"))] or [
+            reported = self.host.watch_again(run)
+            found = [
+                each for each in reported if each[0].rule.startswith(("nonfinite/", "data/"))
+            ] or [
                 (each, tripwires.diagnoser.repros.get(each)) for each in tripwires.left_over(trip)
             ]
             if found:
@@ -128,18 +137,19 @@ class Reenactor:
         self, found: Finding, repro: Repro | None, loss: torch.Tensor | None, trip: Trip
     ) -> Answer | None:
         if found.rule == "nonfinite/gradient-applied" and found.origin.line == found.symptom.line:
-            # It does not know the birth either.
+            # This finding does not know the origin either.
             return None
         named = trip.live.name if trip.live is not None and not trip.live.entered else None
         if named is not None and found.origin.op != named:
             return None
         if loss is not None and trip.observed is not None and _is_same(loss, trip.observed):
-            # A finite loss, bit for bit, or the operation that autograd names: else what the turn began with may have been other.
+            # Certain if the finite loss is bit-identical or autograd names the operation; otherwise
+            # the initial state may have differed.
             is_certain = named is not None or not trouble_in(trip.observed)
             return (found if is_certain else replace(found, confidence=Confidence.LIKELY)), repro
         again = trip.notice is Notice.GRADIENT and found.rule == "nonfinite/backward"
         checked = trip.notice is Notice.OPERAND and found.symptom.line == trip.stack[0].f_lineno
-        # The program looked at its loss and left the turn, and does so again.
+        # The program checked its loss and left the iteration, and does so again.
         skipped = trip.consequence is Consequence.SKIPPED and self.host.tripwires.asked
         if skipped:
             found = as_skipped(replace(found, symptom=replace(found.symptom, what=what_of(trip))))
@@ -151,14 +161,14 @@ class Reenactor:
 
 
 def _set_back(trip: Trip) -> None:
-    """The random numbers are those of when the pass began."""
+    """Restore the random state from when the pass began."""
     state = next((mark.state for mark in trip.now.marks if mark.kind == "start"), None)
     if state is not None:
         restore_random_state(state)
 
 
 def _is_same(loss: torch.Tensor, observed: torch.Tensor) -> bool:
-    """One NaN is like another: there the graphs have to be alike as well."""
+    """Whether the losses are equal. Since all NaNs look alike, their graphs must match too."""
     return same_bits(loss, observed) and (
         not trouble_in(observed) or (loss.requires_grad and alike(loss, observed))
     )

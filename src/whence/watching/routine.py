@@ -1,12 +1,13 @@
-"""A step like all others: optimizers of torch's own, nothing recorded and nothing amiss.
+"""The short path for a step like all others, with PyTorch's optimizers and nothing recorded.
 
-Nearly all steps are, and caches are cold when one is looked at: each Python call costs about 0.3 microseconds, each
-bytecode 0.05. So there is a way for them that asks of each step only what may differ: a look at the loss, a look at the
-gradients, and a note of when and where. Sensors ask the routine before their listeners. Whatever is out of the ordinary
-ends it, as does every other look: the step goes the long way then, at whose end the routine may begin again.
+Nearly all steps are like that, and caches are cold when one is checked: each Python call costs
+about 0.3 microseconds, each bytecode 0.05. This path therefore asks only what may differ: it checks
+the loss and the gradients, and records time and place. Sensors ask the routine before their
+listeners. Anything unusual ends it, as does every other check: the step then takes the long path,
+after which the routine may begin again.
 
-On an accelerator nothing is read here. The loss and the flags of the gradients are sent to the host, and those that have
-arrived meanwhile are looked at, which are of an earlier step.
+On an accelerator nothing is read here. The loss and the flags of the gradients are sent to the
+host, and the values of earlier steps that have arrived are checked.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from whence.watching.tripwires import Tripwires
 
 SOME_STEPS = 8
 ONLY_TENSORS = frozenset({torch.Tensor})
-# They are mapped over the weights of a model: a loop in C.
+# Mapped over the weights of a model, so that the loop runs in C.
 gradient_of = attrgetter("grad")
 without_history = attrgetter("data")
 
 
 class Host(Protocol):
-    """Whom the routine belongs to."""
+    """The owner of the routine."""
 
     step: int
     watchdog: Watchdog
 
 
 class Routine:
-    """Each method answers whether that was all there is to do."""
+    """The short path of a step. Each method returns whether nothing else needs to be done."""
 
     def __init__(
         self,
@@ -63,13 +64,13 @@ class Routine:
         pace: Pace,
     ) -> None:
         self.on = False
-        """Never while Whence is looking, nor once the watch is over: every look begins by ending the routine."""
+        """Never during a check, nor after the watch: every check begins by ending the routine."""
         self.within = False
         """Whether optimizers step within backward."""
         self.hears_end = False
-        """Whether the end of the backward under way is of interest."""
+        """Whether the end of the current backward should be reported."""
         self._stepped: int | None = None
-        """The number of the step that they have begun in the one under way."""
+        """The number of the step that they began within the current backward."""
         self._host = host
         self._loaders = loaders
         self._passes = passes
@@ -80,11 +81,11 @@ class Routine:
         self._pace = pace
         self._optimizers: dict[weakref.ref[Optimizer], OptimizerEntry] = {}
         self._late = False
-        """Whether reading a value would wait for the device: the step is looked at when its values have arrived."""
+        """Whether reading a value would wait for the device, so that the step is checked later."""
         tripwires.pending.last_sites = beats.last_sites
 
     def judge(self) -> None:
-        """A step has gone the long way: may the next one go the short one?"""
+        """Decide after a step on the long path whether the next one may take the short path."""
         self.on = (
             self._pace.is_quiet()
             and self._tripwires.is_quiet()
@@ -98,7 +99,7 @@ class Routine:
             self._late = self._tripwires.pending.is_on and not all(map(_reads_are_free, optimizers))
 
     def entered(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
-        """An outermost module, in training."""
+        """Enter an outermost module in training."""
         if not torch.is_grad_enabled() or self._passes.is_complete():
             return False
         self._beats.is_running = False
@@ -107,7 +108,7 @@ class Routine:
         return True
 
     def batch_arrived(self) -> bool:
-        """After a backward: one more portion of the same step."""
+        """Begin the next micro-batch of the same step, after a backward."""
         now, watched = self._passes.current, self._passes.watched
         if not now.backwards or self._pace.calls.on or not torch.is_grad_enabled():
             return False
@@ -120,10 +121,10 @@ class Routine:
         return True
 
     def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool:
-        """The backward of one loss, which frees its graph."""
+        """Begin the backward of one loss, which frees its graph."""
         batch, tripwires, course = self._loaders.current, self._tripwires, self._course
         if not self.on or self._pace.calls.on or are_transforms_active():
-            # A batch that was waiting for this look may have ended the routine.
+            # A batch that was waiting for this check may have ended the routine.
             return False
         if batch is not None and not batch.info.trained:
             return False
@@ -142,7 +143,7 @@ class Routine:
         tripwires.current_loss = loss
         portions = tripwires.portions
         portions.made += 1
-        # Gradients that are added to before they are used are looked at in between.
+        # Accumulated gradients are also checked between the backwards.
         self.hears_end = self.within or portions.made < portions.usual
         self._beats.backward_began(frame, False)
         self._pace.note_loss(loss)
@@ -201,14 +202,14 @@ class Routine:
             self._pace.judge_hooks(SOME_STEPS)
 
     def _are_gradients_finite(self, optimizers: Iterable[weakref.ref[Optimizer]]) -> bool:
-        """Those of all optimizers: before the first of them changes anything it may be another's that are not."""
+        """Check the gradients of all optimizers before the first of them changes anything."""
         slopes: list[torch.Tensor] = []
         for ref in optimizers:
             known = ref()
             for group in known.param_groups if known is not None else ():
                 slopes += map(gradient_of, group["params"])
         if not ONLY_TENSORS.issuperset(map(type, slopes)):
-            # Some weights have none, or one of a class that defines what reading means.
+            # Some weights have no gradient, or one of a class that overrides reading.
             slopes = [each for each in slopes if type(each) is torch.Tensor]
         if not self._late:
             return are_finite(slopes if leaves_no_trace() else list(map(without_history, slopes)))

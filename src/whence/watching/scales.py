@@ -1,4 +1,4 @@
-"""The scales of GradScalers: one that is halved again and again is no search for the right one."""
+"""The scales of GradScalers: repeated halving is not a search for the right scale."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_SKIPPED = 10
 class Scales:
     def __init__(self) -> None:
         self._falls: WeakTable[GradScaler, ScaleFall] = WeakTable()
-        self.told = False
+        self.reported = False
         self.reads_late = True
-        """False where the watch has to know in time."""
+        """False where values must be read immediately."""
         self._boards = Boards()
         self._pending: deque[tuple[weakref.ref[GradScaler], Reading]] = deque()
-        """Scales that are on their way from a device."""
+        """Scales that have not arrived from a device yet."""
 
     @property
     def are_used(self) -> bool:
@@ -36,7 +36,7 @@ class Scales:
         self._boards.forget()
 
     def fall_of(self, scaler: GradScaler) -> ScaleFall | None:
-        """At the end of a step: how far the scale has fallen in one go, if that is too far."""
+        """How far the scale has fallen in consecutive steps, if that is too far."""
         if not scaler.is_enabled():
             return None
         states = scaler._per_optimizer_states.values()
@@ -49,7 +49,7 @@ class Scales:
     def _fall_so_far(
         self, scaler: GradScaler, scale: torch.Tensor, found: list[torch.Tensor]
     ) -> ScaleFall | None:
-        """The same as far as the values have arrived: they are of an earlier step."""
+        """The same from the values that have arrived, which belong to an earlier step."""
         fall: ScaleFall | None = None
         while self._pending and self._pending[0][1].has_arrived():
             ref, reading = self._pending.popleft()
@@ -70,4 +70,4 @@ class Scales:
         fall = ScaleFall(last.before if last else now, now, (last.steps if last else 0) + skipped)
         self._falls[scaler] = fall
         is_search = now > SMALL_SCALE or (fall.steps < MOST_SKIPPED and now >= 1.0)
-        return fall if skipped and not is_search and not self.told else None
+        return fall if skipped and not is_search and not self.reported else None

@@ -1,4 +1,4 @@
-"""One watch: its sensors, its tape, its record, and what it does when something fails."""
+"""One watch: its sensors, its tape, its record, and how it handles failures."""
 
 from __future__ import annotations
 
@@ -81,23 +81,25 @@ T = TypeVar("T")
 
 
 EXPLODING = frozenset({"nonfinite/uninitialised", "optimizer/missing-zero-grad"})
-"""What losses grow without end of: that is not told once more as something else."""
+"""Causes of exploding losses: the explosion is not reported again as something else."""
 
 
 class Screen(Protocol):
-    """Where findings are shown while the program runs."""
+    """Shows findings while the program runs."""
 
     def hold(self, finding: Finding) -> None: ...
     def release(self) -> None: ...
 
 
 _watching: dict[Session, None] = {}
-"""Watches that are on; PyTorch's hooks keep them alive in any case."""
+"""Active watches; PyTorch's hooks keep them alive in any case."""
 
 
 class Session:
-    """The state of a watch, which those share who listen to its sensors. Nothing of it raises into the program unless it was
-    asked to stop it."""
+    """The state of a watch, shared by the listeners of its sensors.
+
+    It raises nothing into the program unless it was asked to stop it.
+    """
 
     def __init__(self, config: Config, record: Record, screen: Screen) -> None:
         self.config = config
@@ -123,7 +125,7 @@ class Session:
         self.is_over = False
         self._seconds = 0.0
         self._explained: Mark | None = None
-        """The exception that was explained last, as long as nobody has caught it."""
+        """The last explained exception, as long as the program has not caught it."""
         self._said: list[Finding] = []
         self._to_stop = False
         self.call_listener = CallListener(self)
@@ -164,7 +166,7 @@ class Session:
         for sensor in self.sensors:
             sensor.routine = self.routine
 
-    # its life
+    # Start and end.
 
     def start(self) -> None:
         self.budget.begin()
@@ -177,7 +179,7 @@ class Session:
         self.watchdog.start()
 
     def stop(self) -> None:
-        """Take every sensor off. Safe to call twice."""
+        """Turn off every sensor. Safe to call twice."""
         self.watchdog.stop()
         self.calls.stop()
         for sensor in self.sensors:
@@ -207,7 +209,10 @@ class Session:
         return Overhead(total / max(total - cost, 1e-9), cost)
 
     def save_progress(self) -> None:
-        """The watchdog calls this from a thread of its own: a run that is killed has its steps on disk."""
+        """Write the progress, so that a killed run has its steps on disk.
+
+        The watchdog calls this from its own thread.
+        """
         self.record.progress(self.step, self.overhead())
 
     def cost(self) -> float:
@@ -223,17 +228,17 @@ class Session:
     def scope(self, scope: Scope | None) -> None:
         self._module_listener.scope = scope
 
-    # what listeners share
+    # Shared by the listeners.
 
     def goes_by(self) -> None:
-        """The program is somewhere: if that is past a loop that gave nothing, tell."""
+        """Report an exhausted loop if the program has passed it."""
         frame = sys._getframe(1)
         with self.looking():
             if self.auditor.rounds.passes_by(frame):
                 self.audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
 
     def stepped_by_hand(self) -> None:
-        """The program has changed its weights, and no optimizer did."""
+        """Count an update of the weights that no optimizer made."""
         self.passes.hand.forget()
         self.step += 1
         self.auditor.stepped_by_hand(self.step)
@@ -242,12 +247,12 @@ class Session:
             self.audited(self.auditor.audit, user_stack(frame), user_frames(frame), False)
 
     def retire(self) -> None:
-        """The watch has seen the steps it was asked to see: tell what there is to tell, and leave the program alone."""
+        """End the watch after the requested number of steps, and leave the program alone."""
         with self.looking():
             self._end(user_frames(sys._getframe(2)), None)
         self.calls.stop()
         for sensor in self.sensors:
-            # torch is going through its hooks of optimizers: these stay, and do nothing any more.
+            # PyTorch is iterating over its optimizer hooks, so these stay, without effect.
             if sensor is not self.optimizers:
                 sensor.stop()
 
@@ -255,10 +260,10 @@ class Session:
         look(*args)
 
     def recording_eagerly(self) -> AbstractContextManager[None]:
-        """Record what is called within as a step of the program. For child processes."""
+        """Record the calls inside as a step of the program. For child processes."""
         return recording(AsStep(self.passes, self.step))
 
-    # what the tripwires ask for
+    # Used by the tripwires.
 
     def recording(self) -> bool:
         return self.pace.recording()
@@ -318,7 +323,7 @@ class Session:
         return self.optimizers.known()
 
     def diagnose(self, ask: Callable[[], T]) -> T:
-        """What this takes does not count against the budget."""
+        """Run a diagnosis, which does not count against the budget."""
         began = cpu_seconds()
         try:
             return ask()
@@ -344,10 +349,10 @@ class Session:
         if self._to_stop:
             raise Stop
 
-    # what the program's runner reports
+    # Used by the program's runner.
 
     def program_failed(self, exception: BaseException) -> list[Finding]:
-        """An exception is about to leave the program: what was said of it, now or when it was raised."""
+        """The findings on an exception that leaves the program."""
         if not isinstance(exception, Exception):
             self.auditor.rounds.left(frames_in(exception.__traceback__))
             return []
@@ -356,7 +361,7 @@ class Session:
             self._said = []
             lost = self.loader_sensor.lost(only_dead=True)
             if lost is not None:
-                # torch tells of a dead worker wherever the program happens to be.
+                # PyTorch reports a dead worker wherever the program happens to be.
                 frames = frames_in(exception.__traceback__)
                 self.explain(
                     exception,
@@ -377,7 +382,7 @@ class Session:
         return self._said
 
     def _end(self, frames: list[FrameType], exception: BaseException | None) -> list[Finding]:
-        """The program is over: what it left behind, looked at once."""
+        """Check once what the program left behind."""
         over, self.is_over = self.is_over, True
         if not over:
             self.hand.look()
@@ -386,7 +391,7 @@ class Session:
         if not over and not found and exception is not None:
             sites = tuple(sites_in(exception.__traceback__))
             if self.auditor.rounds.fails_in(sites, frames):
-                return self.auditor.tell_of("data/empty-epoch", sites, frames)
+                return self.auditor.report_one("data/empty-epoch", sites, frames)
         if (
             not over
             and not found
@@ -399,7 +404,7 @@ class Session:
     def bad_operand(
         self, exception: Exception, tensors: list[torch.Tensor] | None = None
     ) -> list[Finding]:
-        """An exception that something not finite brought about is explained by where that was born."""
+        """Explain an exception that a non-finite value caused, by the origin of that value."""
         stack, frames = (
             stack_of(exception),
             [*frames_in(exception.__traceback__), *frames_outside(exception)],
@@ -414,7 +419,7 @@ class Session:
             self.record.not_watched(str(error))
             return
         what = f"{type(error).__name__}: {error}"
-        self.record.not_watched(f"the {sensor} sensor failed ({what}) and switched itself off")
+        self.record.not_watched(f"the {sensor} sensor failed ({what}) and was turned off")
 
     def explain(self, exception: Exception, ask: Callable[[], list[Finding]]) -> None:
         mark = mark_of(exception)
@@ -432,7 +437,7 @@ class Session:
             raise Stop
 
     def hold(self, findings: list[Finding]) -> list[Finding]:
-        """Record and show what the user wants to hear of."""
+        """Record and show the findings that the user wants."""
         wanted = [
             each for each in findings if self.config.wants(each.rule) and not is_suppressed(each)
         ]
@@ -447,7 +452,7 @@ class Session:
         return [self.record.shown(each) for each in wanted]
 
     def got_on(self) -> None:
-        """The program makes a call: whatever was raised has been caught. What a `with` does on the way out is not that."""
+        """Note that the program makes a call: an exception was caught, unless `with` unwinds."""
         if self._explained is None:
             return
         exception = sys.exception()
@@ -457,20 +462,23 @@ class Session:
             self.screen.release()
 
     def interrupted(self) -> None:
-        """Ctrl-C or a signal handler of the program's came while we looked: everything is as the program left it."""
+        """Reset the state after Ctrl-C or the program's signal handler interrupted a check."""
         self.calls.step_back()
         self.is_looking = self.calls.muted = False
         self.routine.on = False
         restore_all()
 
     def looking(self) -> _Looking:
-        """While Whence looks its call sensor does not, and a fault in looking goes no further."""
+        """Mute the call sensor during a check, and contain Whence's own failures."""
         return _Looking(self)
 
     def _watching_again(
         self, run: Callable[[], None]
     ) -> tuple[BaseException | None, list[Finding]]:
-        """Run something with everything on, and have what is said of it if it fails. For child processes."""
+        """Run a function with all sensors on; return its exception and findings.
+
+        For child processes.
+        """
         self.record, self.screen = Unread(), Unseen()
         self.config = replace(self.config, stop_on=None)
         self.calls = self.pace.calls = self.loader_sensor.listener.calls = CallSensor(
@@ -494,13 +502,13 @@ class Session:
         return None, []
 
     def watch_again(self, run: Callable[[], None]) -> list[tuple[Finding, Repro | None]]:
-        """The same for something that may go well: all that is said of it."""
+        """The same for a function that may succeed: all findings."""
         self._watching_again(run)
         assert isinstance(self.record, Unread)
         return [(each, self.record.kept.get(each)) for each in self.record.report.findings]
 
     def _recording_aside(self) -> AbstractContextManager[None]:
-        """Put what is called within on the tape. For child processes."""
+        """Record the calls inside on the tape. For child processes."""
         return recording(Aside(self.passes, self.step))
 
 
@@ -547,7 +555,7 @@ class _Looking:
 
 
 def _deliver(due: list[tuple[int, Handler]], error: BaseException | None) -> None:
-    """Call the program's signal handlers that were held back. What they raise is the program's."""
+    """Call the program's signal handlers that were held back; they may raise."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
@@ -565,17 +573,17 @@ Mark = tuple[int, type, tuple[Site, ...]]
 
 
 def mark_of(exception: BaseException) -> Mark:
-    """Tell exceptions apart without keeping one alive: its frames hold the program's tensors."""
+    """Identify an exception without keeping it alive: its frames hold the program's tensors."""
     return id(exception), type(exception), stack_of(exception)[:1]
 
 
 def running() -> Session | None:
-    """The watch that is on in this process."""
+    """The active watch of this process."""
     return next(iter(_watching), None)
 
 
 def _forget_in_child() -> None:
-    """A forked child (a DataLoader worker, say) is not watched: take everything off there."""
+    """Turn everything off in a forked child, such as a DataLoader worker."""
     for session in list(_watching):
         session.stop()
 

@@ -1,4 +1,4 @@
-"""The tripwire at what the program leaves out by itself: a loss that it checks and passes over, a step that it does not make."""
+"""The tripwire for steps that the program skips: a loss that it rejects, a step not made."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Wires(Protocol):
     trained: bool
     diagnosed: list[Finding] | None
 
-    def tell(self, trip: Trip) -> list[Finding]: ...
+    def report(self, trip: Trip) -> list[Finding]: ...
     def trip(
         self,
         notice: Notice,
@@ -61,22 +61,22 @@ class SkipWire:
         self._wires = wires
         self._host = host
         self.held: list[Finding] | None = None
-        """What the program's own check has brought up in this pass."""
+        """Findings from the program's own check in this pass."""
         self._read: list[Finding] | None = None
         """The same in a program that has not trained."""
         self._waits = 0
-        """Looks that had to wait for a device."""
+        """Checks that had to wait for a device."""
         self._left_out: list[Finding] = []
-        """Data that the program's own check leaves out, before a step went well."""
+        """Bad data that the program's own check skipped, before any step succeeded."""
 
     def forget(self) -> None:
         self.held = self._read = None
         self._left_out = []
 
-    # the program's own check
+    # The program's own check.
 
     def value_read(self, call: Call) -> None:
-        """The program reads a number, or asks whether it is finite: the answer is no. What it makes of that shows later."""
+        """Diagnose a non-finite value that the program reads; its reaction is known later."""
         wires = self._wires
         value = call.operands[0] if call.operands else None
         tensor = value.tensor if value is not None else None
@@ -101,21 +101,21 @@ class SkipWire:
             self._read = wires.telling.ask(trip)
 
     def say_read(self) -> list[Finding]:
-        """The program is over, and has not trained."""
+        """Report what was read in a program that ended without training."""
         found = self._wires.telling.milder(as_skipped, self._read) if self._read else []
         self._host.say(found)
         return found
 
-    # steps that were not made
+    # Steps that were not made.
 
     def pass_over(self, held: list[Finding]) -> None:
-        """The pass that its check has brought something up in has no backward."""
+        """Report a pass that the program's check rejected, which has no backward."""
         self.say(self._wires.telling.milder(as_skipped, held))
 
     def skipped(self, loss: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        """A bad loss had its backward, and nobody has used what came of it."""
+        """Report a bad loss that had its backward, and whose gradients nobody has used."""
         wires = self._wires
-        # Gradients that are still there may yet be used, with those of later backwards.
+        # Gradients that still exist may yet be used, together with those of later backwards.
         kept = [each.grad for one in self._host.known_optimizers() for each in weights_of(one)]
         are_kept = any(each is not None for each in kept) and all_finite(kept)
         consequence = (
@@ -124,13 +124,13 @@ class SkipWire:
         trip = wires.trip(Notice.LOSS, consequence, loss, stack, user_frames(sys._getframe(2)))
         wires.diagnosed = wires.telling.ask(trip)
         if wires.scales.are_used or are_kept:
-            # A GradScaler leaves out what overflows, and says nothing of it.
+            # A GradScaler skips overflows silently.
             self._host.say(wires.diagnosed)
         else:
             self.say(wires.diagnosed)
 
     def skipped_before(self, trip: Trip) -> list[Finding]:
-        """The same of a step that was read late."""
+        """The same for a step that was read late."""
         found = self._wires.telling.ask(trip)
         self.say(found)
         return found
@@ -141,7 +141,7 @@ class SkipWire:
         frames: list[FrameType],
         exception: BaseException | None = None,
     ) -> list[Finding]:
-        """A forward pass with gradients on, and no backward: did the program find its loss wanting?"""
+        """Check a forward pass with gradients but no backward: did the program reject its loss?"""
         wires, now = self._wires, self._wires.passes.current
         if consequence is Consequence.SKIPPED and not self._may_look(frames):
             return []
@@ -159,19 +159,22 @@ class SkipWire:
                         Notice.LOSS, consequence, thing, stack, frames, exception=exception, **more
                     )
                     if consequence is not Consequence.SKIPPED:
-                        return wires.tell(trip)
+                        return wires.report(trip)
                     wires.diagnosed = wires.telling.ask(trip)
                     self.say(wires.diagnosed)
                     return wires.diagnosed
         if consequence is Consequence.ENDED and now.trained and not now.recorded:
-            # Nothing of it is left to look at; the step itself can still be run.
-            return wires.tell(
+            # Nothing of it is left to inspect, but the step itself can still be run.
+            return wires.report(
                 wires.trip(Notice.LOSS, consequence, None, (), frames, exception=exception)
             )
         return []
 
     def _may_look(self, frames: list[FrameType]) -> bool:
-        """On an accelerator each look waits for the device: a program that often has passes without a backward gets a few."""
+        """Whether to check, which waits for the device on an accelerator.
+
+        A program with many passes without a backward gets a few checks.
+        """
         if not self._wires.pending.is_on or not self._looks_wait(frames):
             return True
         self._waits += 1
@@ -186,10 +189,13 @@ class SkipWire:
             for thing in variables(frame).values()
         )
 
-    # telling
+    # Reporting.
 
     def say(self, findings: list[Finding]) -> None:
-        """A program that looks for bad data and leaves them out knows of them, unless nothing else is left to train on."""
+        """Report findings, but hold back bad data that the program checks for and skips.
+
+        Such data matter only if nothing else is left to train on.
+        """
         known = [each for each in findings if each.rule == "data/nonfinite"]
         self._host.say([each for each in findings if each not in known])
         self._left_out += known

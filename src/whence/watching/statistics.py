@@ -1,4 +1,4 @@
-"""Running statistics, and whatever else modules keep in buffers that each pass changes: are they still finite?"""
+"""Running statistics and other buffers that each pass changes: are they still finite?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Statistics:
     def __init__(self, passes: PassBook, modules: ModuleBook, pending: PendingSteps) -> None:
         self._pending = pending
         self.are_lost = False
-        """They do not come back: there is nothing more to be said of them."""
+        """Whether they are lost for good, so that there is nothing more to report."""
         self._passes = passes
         self._modules = modules
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
 
     def are_healthy(self) -> bool:
-        """As far as that can be known now: on an accelerator the answer comes some steps later."""
+        """Whether they are finite, as far as known: an accelerator's answer comes later."""
         tensors = [tensor for _, tensor in self._changed()]
         if not tensors or reads_are_free(tensors[0].device) or not self._pending.may_wait():
             return all_finite(tensors)
@@ -44,18 +44,18 @@ class Statistics:
         return True
 
     def lost(self) -> Lost | None:
-        """The first that the pass has spoilt; only once."""
+        """The first buffer that the pass made non-finite; only once."""
         return None if self.are_lost or self.are_healthy() else self.first_lost()
 
     def first_lost(self) -> Lost | None:
-        """The same where it is known that one is."""
+        """The same where one is known to be non-finite."""
         self.are_lost = True
         return next(
             (Lost(value, tensor) for value, tensor in self._changed() if trouble_in(tensor)), None
         )
 
     def begin_anew(self) -> None:
-        """For a child process, which asks what spoils them: they are finite again."""
+        """Make them finite again, for a child process that searches for the cause."""
         self.are_lost = False
         with torch.no_grad():
             for _, tensor in self._changed():
@@ -65,7 +65,7 @@ class Statistics:
         return [each for each in self._passes.changed_leaves() if self._is_buffer(each[1])]
 
     def _is_buffer(self, tensor: torch.Tensor) -> bool:
-        """Registered by a module: what is no buffer may hold whatever the program likes."""
+        """Whether a module registered the tensor; other tensors may hold anything."""
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
             known = self._known[id(tensor)] = (

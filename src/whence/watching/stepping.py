@@ -1,4 +1,4 @@
-"""Steps that no optimizer announces: the program changes its weights in place, or makes new ones from their gradients."""
+"""Manual steps: the program changes its weights in place, or makes new ones from gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Host(Protocol):
 
 
 class HandSteps:
-    """One for each watch. Each look may find that the step before is over, and begins the next pass then."""
+    """Detects manual steps, each of which begins the next pass. One for each watch."""
 
     def __init__(self, host: Host, passes: PassBook, tripwires: Tripwires, pace: Pace) -> None:
         self.host = host
@@ -33,7 +33,7 @@ class HandSteps:
         self._last_node = self._nodes = 0
 
     def call_begins(self, call: Call) -> None:
-        """While calls are recorded: this one may be the first to use the weights of the next step."""
+        """Check a recorded call: it may be the first to use the weights of the next step."""
         is_use = call.phase == "program" and call.grad_mode and ".__" not in call.name
         weight = next(filter(self.passes.hand.is_next, call.operands), None) if is_use else None
         if weight is not None:
@@ -42,14 +42,14 @@ class HandSteps:
             call.step = self.host.step
 
     def look(self) -> None:
-        """At any other time: have weights changed since the last backward?"""
+        """Check at any other time whether weights have changed since the last backward."""
         if self.passes.hand.on and self.passes.hand.has_moved():
             self.host.stepped_by_hand()
             if self.passes.current.backwards:
                 self.tripwires.next_pass()
 
     def backward_begins(self, loss: torch.Tensor) -> None:
-        """What is not recorded, and has no modules, shows only now that it is a step of its own."""
+        """Detect a step without recording or modules, which shows only at its backward."""
         hand, now = self.passes.hand, self.passes.current
         shows_late = (
             bool(now.backwards) and not now.recorded and not (now.trained and self.pace.modules.on)
@@ -71,7 +71,7 @@ class HandSteps:
             self.passes.current.recorded = self.passes.current.recorded and self.pace.recording()
 
     def _is_another_graph(self, loss: torch.Tensor) -> bool:
-        """By how many nodes were made since the last loss: it may hang on weights that are new."""
+        """Whether the node count since the last loss differs: it may depend on new weights."""
         node = loss.grad_fn
         last, self._last_node = self._last_node, node._sequence_nr() if node is not None else 0
         made, self._nodes = self._nodes, self._last_node - last

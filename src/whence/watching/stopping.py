@@ -1,5 +1,5 @@
-"""How the program is ended at a finding, where the user asked for that with `--stop-on`."""
+"""The exception that ends the program at a finding, with `--stop-on`."""
 
 
 class Stop(BaseException):
-    """Passes every `except Exception` of the program."""
+    """Ends the program; no `except Exception` catches it."""

@@ -1,4 +1,4 @@
-"""Studies recorded passes just before their update, for mistakes that raise nothing: a few of each structure."""
+"""Studies of recorded passes just before their update, for mistakes that raise nothing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from whence.watching.asking import Asking
 from whence.watching.budget import Budget
 
 AUDITS = frozenset({3, 6, 12, 24, 48, 96, 192, 400, 800, 1600, 3200, 6400, 12_800})
-"""The steps at whose end the ledgers are looked at. They are recorded."""
+"""The steps after which the ledgers are audited. These steps are recorded."""
 FREE_STRUCTURES = 2
-"""So many are studied once, whatever that costs: a generator's step and its discriminator's."""
+"""This many are always studied once: the steps of a generator and of its discriminator."""
 MOST_STRUCTURES = 24
 STEPS = "kinds of steps"
 STUDIES_OF_ONE_KIND = 3
@@ -53,14 +53,15 @@ class ByHand(Optimizer):
     """Stands for a program that changes its weights itself. It never steps."""
 
     def __init__(self, weights: list[torch.Tensor]) -> None:
-        # torch's own beginning would tell the optimizer sensor of an optimizer that the program does not have.
+        # `Optimizer.__init__` would report an optimizer that the program does not have to the
+        # sensor.
         self.param_groups = [{"params": weights}]
         self.state = defaultdict(dict)
         self.defaults = {}
 
 
 class Studies:
-    """One for each watch."""
+    """Studies the passes of one watch, a few of each structure."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Studies:
         self.host = host
         self.passes = passes
         self.by_hand: ByHand | None = None
-        """In a program that has no optimizer."""
+        """In a program without an optimizer."""
         self._budget = budget
         self._asking = asking
         self._loop = loop
@@ -87,15 +88,15 @@ class Studies:
         self._batches = batches
         self._asked: set[object] = set()
         self._made: dict[int, int] = {}
-        """How many passes were studied, by their structure."""
+        """The number of studied passes, by structure."""
         self._lines: set[frozenset[Site | None]] = set()
-        """The lines that they consist of."""
+        """The lines of the studied passes."""
         self._leaf_losses: list[tuple[Value, tuple[Site, ...]]] = []
         self._within: tuple[Optimizer, OptimizerEntry, tuple[Site, ...]] | None = None
-        """The first step that was made within the backward under way."""
+        """The first step within the current backward."""
 
     def backward_began(self, losses: list[torch.Tensor]) -> None:
-        """A loss that hangs on no graph is of interest where no weight is meant by it."""
+        """Record losses without a graph, where they are not weights."""
         owned = self._optimizers.owned()
         self._leaf_losses = [
             (self.passes.tape.value_of(leaf), user_stack(sys._getframe(1)))
@@ -106,38 +107,39 @@ class Studies:
     def before_update(
         self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
     ) -> None:
-        """Its gradients are there, and used next."""
+        """Study the pass, whose gradients the update uses next."""
         now = self.passes.current
         if now.recorded and now.backwards:
             self._study(optimizer, entry, stack, NONE_GIVEN)
 
-    # steps within a backward
+    # Steps within a backward.
 
     def begins_within(
         self, optimizer: Optimizer, entry: OptimizerEntry, stack: tuple[Site, ...]
     ) -> None:
-        """Not all gradients of the pass are there: it is looked at when they are."""
+        """Postpone the study until all gradients of the pass exist."""
         self._within = self._within or (optimizer, entry, stack)
 
     def forget_within(self) -> None:
-        """Backward has failed, and not all gradients are there."""
+        """Drop the study, because backward has failed and some gradients are missing."""
         self._within = None
 
     def ends_within(self) -> None:
-        """Of several steps within one backward the first stands for all."""
+        """Study the first of several steps within one backward, which stands for all."""
         within, self._within = self._within, None
         now = self.passes.current
         if within is not None and now.recorded and now.backwards and not now.is_gone:
             self._study(*within, now.used)
 
-    # loops without an optimizer
+    # Loops without an optimizer.
 
     def before_update_by_hand(
         self, inputs: list[torch.Tensor], gradients: list[torch.Tensor]
     ) -> None:
-        """Backward has ended, and no optimizer will say when its gradients are used: this is the last moment before that.
+        """Study the pass after its backward, the last known moment before its gradients are used.
 
-        Where they were asked for they are not at the weights. Those with a graph of their own are part of a loss to come.
+        Requested gradients are not stored in the weights. Those with a graph belong to a later
+        loss.
         """
         now = self.passes.current
         weights = inputs or [
@@ -158,12 +160,12 @@ class Studies:
         self._study(self.by_hand, entry, user_stack(sys._getframe(1)), given)
 
     def forget_hand(self) -> None:
-        """There is an optimizer after all."""
+        """Drop the stand-in, because the program has an optimizer."""
         if self.by_hand is not None:
             self._optimizers.leave_out(self.by_hand)
             self.by_hand = None
 
-    # a study
+    # One study.
 
     def _study(
         self,
@@ -187,7 +189,7 @@ class Studies:
         study = self._study_of(calls, optimizer, entry, stack)
         study.given = given
         if self.host.step in AUDITS:
-            # They replay, as rules do: where that fails, it is noted as theirs is.
+            # These checks replay calls as rules do, so their failures are recorded in the same way.
             looks = (
                 ("gradient/dead-units", self._units.look),
                 ("data/misaligned", self._batches.look),
@@ -204,9 +206,10 @@ class Studies:
         give_back_after(calls)
 
     def _may_study(self, structure: int, lines: frozenset[Site | None]) -> bool:
-        """The first structures once each; the same ones again, and others, as the budget allows.
+        """Whether to study: first structures once, more of them as the budget allows.
 
-        A step is left out if none of the same lines was studied, be it with other weights or in another order.
+        A step counts as skipped only if no step with the same lines was studied, even with other
+        weights or in another order.
         """
         if structure in self._made:
             return self._budget.has_room(STEPS)
@@ -247,8 +250,10 @@ class Studies:
         )
 
     def _name_unowned(self) -> None:
-        """While the model is alive: the names of weights that somebody may have to speak of at the end. Then a few of the others as well:
-        they show whose weights the optimizers have."""
+        """Record the names of weights that a final finding may need, while the model is alive.
+
+        A few other weights are named too: they show whose weights the optimizers have.
+        """
         owned = self._optimizers.owned()
         entries = [each for each in self._weights.entries() if not each.name]
         loose = [each for each in entries if id(each.weight) not in owned or not each.gradients]
@@ -263,7 +268,7 @@ def _mode_of(call: Call) -> bool | None:
 
 
 def _used(calls: Sequence[Call]) -> Iterator[tuple[torch.Tensor, Call, bool]]:
-    """Weights that took part in a pass, each with the first call that used it, with gradients on if there is one."""
+    """The weights of a pass, each with the first call that used it, preferably with gradients."""
     seen: set[int] = set()
     for call in sorted(calls, key=lambda each: not each.grad_mode):
         if call.phase not in ("forward", "program") or call.inner:

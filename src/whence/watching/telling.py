@@ -1,4 +1,4 @@
-"""What is asked about something that is not finite, and what is no longer told: what follows from what was told before."""
+"""Diagnose non-finite values, and suppress what follows from findings that were reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whence.watching.diagnosing import Diagnoser
 
 MOST_DIAGNOSES = 12
 MOST_ALIKE = 3
-"""A loss that is NaN in step after step, with gradients that are finite: after so many of the same origin it is the same."""
+"""A loss may be NaN in every step with finite gradients: this many of one origin are diagnosed."""
 
 T = TypeVar("T")
 
@@ -34,24 +34,24 @@ class Telling:
     def __init__(self, host: Host, diagnoser: Diagnoser) -> None:
         self.diagnoser = diagnoser
         self.cause: Finding | None = None
-        """What was told already, and ends in something that is not finite: an explosion, memory that nobody wrote."""
+        """A reported cause of non-finite values: an explosion, uninitialized memory."""
         self.is_over = False
-        """There is nothing more to be said of it."""
+        """Whether there is nothing more to report."""
         self.labels: dict[int, str] = {}
         """Names of weights that no module has, by identity."""
         self._host = host
         self._lost: list[weakref.ref[torch.Tensor]] = []
-        """Weights that a bad gradient was applied to: what follows from that is not told again."""
+        """Weights that received a bad gradient: consequences are not reported again."""
         self._count = 0
         self._rules: set[str] = set()
         self._alike: list[Finding] = []
-        """What the last reports came to, as long as all of them came to one origin."""
+        """The last findings, as long as all of them have the same origin."""
 
     def begin_anew(self) -> None:
         self._count, self._lost, self.cause, self.is_over, self._rules = 0, [], None, False, set()
         self._alike = []
 
-    # asking
+    # Diagnosis.
 
     def may_ask(self) -> bool:
         return self._count < MOST_DIAGNOSES and not self.is_over
@@ -72,7 +72,8 @@ class Telling:
         if not found and trip.could_not and not trip.now.recorded and trip.observed is not None:
             self._host.record_next_step(trip.could_not)
         if trip.consequence is Consequence.ENDED and trip.exception is None:
-            # The program is over, and its last loss is like others before: those were led further back, as more was there.
+            # The last loss resembles earlier ones, which were traced further back while more was
+            # alive.
             found = [each for each in found if each.rule not in self._rules]
         self._rules |= {each.rule for each in found}
         return found
@@ -81,7 +82,7 @@ class Telling:
         self._count += 1
 
     def names(self, weights: Iterable[torch.Tensor]) -> list[str]:
-        """Weights as the user knows them: by their place in a model, or by a variable."""
+        """Weights under names the user knows: the path in a model, or a variable."""
         frames = user_frames(sys._getframe(1))
         return [
             self.labels.get(id(each))
@@ -100,7 +101,7 @@ class Telling:
             for each in weights
         ]
 
-    # what was told
+    # Reported findings.
 
     def expect(self, cause: Finding) -> None:
         self.cause = self.cause or cause
@@ -110,23 +111,23 @@ class Telling:
 
     @property
     def has_lost(self) -> bool:
-        """Whether weights were told to be lost."""
+        """Whether weights were reported as lost."""
         return bool(self._lost)
 
     def _are_still_lost(self) -> bool:
-        """A program may load better ones."""
+        """Whether the lost weights are still bad: a program may load better ones."""
         lost = any(trouble_in(each) for ref in self._lost if (each := ref()) is not None)
         if not lost:
             self._lost = []
         return lost
 
     def milder(self, how: Callable[[Finding], Finding], findings: list[Finding]) -> list[Finding]:
-        """The same findings in another voice, each with its repro."""
+        """The same findings with lower severity, each with its repro."""
         repros = self.diagnoser.repros
-        told = [(how(each), each) for each in findings]
-        for mild, each in told:
+        pairs = [(how(each), each) for each in findings]
+        for mild, each in pairs:
             repros[mild] = repros.pop(each, None)
-        return [mild for mild, _ in told]
+        return [mild for mild, _ in pairs]
 
 
 def _is_alike(one: Finding, other: Finding) -> bool:
@@ -135,19 +136,19 @@ def _is_alike(one: Finding, other: Finding) -> bool:
 
 
 def follows(finding: Finding, cause: Finding) -> Finding:
-    """What comes of something that was told already is said once, and quietly."""
-    why = f"It follows from {cause.rule} ({cause.verdict}). {finding.why}"
+    """Report a consequence of a reported finding as information."""
+    why = f"This follows from {cause.rule} ({cause.verdict}). {finding.why}"
     return replace(
-        finding, severity=Severity.INFO, why=why, fix=f"Mend {cause.rule} first.", patch=None
+        finding, severity=Severity.INFO, why=why, fix=f"Fix {cause.rule} first.", patch=None
     )
 
 
 def as_skipped(finding: Finding) -> Finding:
-    """The program saw it and went on without it: no weight was harmed."""
+    """Lower the severity of what the program saw and skipped, which harmed no weight."""
     severity = Severity.INFO if finding.rule == "nonfinite/overflow" else Severity.WARNING
     return replace(finding, severity=min(severity, finding.severity, key=lambda each: each.rank))
 
 
 def as_known(finding: Finding) -> Finding:
-    """The program looks for it itself, and trains on what is left."""
+    """Lower the severity of what the program itself checks for, training on the rest."""
     return replace(finding, severity=Severity.INFO)

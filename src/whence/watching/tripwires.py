@@ -1,8 +1,9 @@
-"""The tripwires: a cheap look at the loss when backward begins, and at all gradients before they are used.
+"""The tripwires: a cheap check of the loss at backward, and of all gradients before their use.
 
-What is not finite is diagnosed at once, while the step's leaves are there, and told when it has consequences: an optimizer
-uses it, the weights are no longer finite, or the program ends. A loss scale that is too large, a line search that tried a
-bad point, and a gradient that nobody uses have none.
+A non-finite value is diagnosed at once, while the step's leaves exist, and reported when it has
+consequences: an optimizer uses it, the weights become non-finite, or the program ends. A loss scale
+that is too large, a line search that tried a bad point, and a gradient that nobody uses have no
+consequences.
 """
 
 from __future__ import annotations
@@ -44,23 +45,21 @@ from whence.watching.telling import Telling, as_skipped
 from whence.watching.update_wire import UpdateWire
 from whence.watching.updates import is_torchs
 
-OTHER_WEIGHTS = (
-    "its values arrived after the update, so other weights stood in for those that it had"
-)
+OTHER_WEIGHTS = "its values arrived after the update, so substitute weights were used"
 MOST_ALERTS = 3
 STEPS_IN_TIME = 100
-"""After a step on an accelerator that was read late and could not be explained, so many are read in time."""
+"""The number of steps read immediately after a late step could not be explained."""
 MOST_JUMPS = 32
-"""Losses that jump and come to nothing: after so many, only those are looked at closely that are out of bounds."""
+"""Harmless jumps, after which only losses that are out of bounds are checked closely."""
 MOST_THROWN_AWAY = 3
-"""Gradients that are not finite and that the program threw away: after so many it is its habit."""
+"""Non-finite gradients that the program discarded, after which it is taken as intended."""
 
 
 T = TypeVar("T")
 
 
 class Host(Protocol):
-    """Whom the tripwires belong to."""
+    """The owner of the tripwires."""
 
     config: Config
     step: int
@@ -80,17 +79,17 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class Bad:
-    """A loss that was not finite when backward began, or gradients that are not, and what was found out about them."""
+    """A non-finite loss or non-finite gradients, and the findings about them."""
 
     findings: list[Finding]
     weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     waits_for: weakref.ref[Optimizer] | None = None
     """The optimizer that will use them, where another one steps first."""
     is_functional: bool = False
-    """No backward and no optimizer will tell what became of them."""
+    """No backward and no optimizer will show what became of them."""
 
     def is_still_there(self) -> bool:
-        """Whether they have been neither used nor cleared: those of the next backward will be added to them."""
+        """Whether they were neither used nor cleared, so that the next backward adds to them."""
         known = [each for ref in self.weights if (each := ref()) is not None]
         return any(trouble_in(each.grad) for each in known) and not any(map(trouble_in, known))
 
@@ -107,13 +106,13 @@ class Tripwires:
         self.current_loss: torch.Tensor | None = None
         self._live: LiveBirth | None = None
         self._prepared: Sequence[tuple[Value, Plan]] = ()
-        """What is known of a bad loss's step at the moment of its backward."""
+        """Plans for the step of a bad loss, from the moment of its backward."""
         self.diagnosed: list[Finding] | None = None
         self._pending: Bad | None = None
         self._weights: list[weakref.ref[torch.Tensor]] = []
         self._inputs: list[tuple[weakref.ref[torch.Tensor], tuple[Site, ...]]] = []
         self._got_over_it = False
-        """Whether there were losses that are finite after the one that is not."""
+        """Whether finite losses followed the one that is not."""
         self.scales = Scales()
         self.pending = PendingSteps(passes)
         self.pending.is_on = self.scales.reads_late = host.config.stop_on is None
@@ -122,22 +121,22 @@ class Tripwires:
         self.portions = Portions()
         self._thrown_away = 0
         self._alerts = self._in_time_until = 0
-        """Steps that could not be explained when they were read, and the step up to which all are read in time."""
+        """Late steps without an explanation, and the step up to which all are read immediately."""
         self._jumps = 0
-        """Of losses that were read late."""
+        """The number of jumps among losses that were read late."""
         self.statistics = Statistics(passes, diagnoser.modules, self.pending)
         self._is_aside = False
         self._used_loss: torch.Tensor | None = None
-        """In a child process: the loss of a pass that is over."""
+        """In a child process: the loss of the last pass."""
         self.manner = ""
-        """How the step under way differs from the program's."""
+        """How the current step differs from the program's."""
 
     @property
     def asked(self) -> bool:
         return self.skips.held is not None
 
     def forget(self) -> None:
-        """Let go of everything of the program's."""
+        """Release every object of the program."""
         self._bad_loss = self.current_loss = self.diagnosed = self._pending = None
         self.skips.forget()
         self.update.forget()
@@ -148,21 +147,21 @@ class Tripwires:
         self.scales.forget()
 
     def begin_anew(self) -> None:
-        """For a child process, which asks about what it does itself."""
+        """Reset, for a child process that diagnoses its own run."""
         self.forget()
         self._is_aside, self._used_loss = True, None
         self.pending.is_on = self.scales.reads_late = False
         self.telling.begin_anew()
         self.update.begin_anew()
-        self.scales.told = False
+        self.scales.reported = False
 
     @property
     def loss(self) -> torch.Tensor | None:
-        """The last that backward was called for in this pass, or in the one that its update has ended."""
+        """The last loss with a backward in this pass, or in the one that its update has ended."""
         return self.current_loss if self.current_loss is not None else self._used_loss
 
     def left_over(self, trip: Trip) -> list[Finding]:
-        """What is not finite in a pass that goes no further, and that nobody has used: for the one that it stands for."""
+        """Findings on non-finite values that nobody used, in a pass that goes no further."""
         if self._pending is not None or self.skips.held is not None:
             return self._pending.findings if self._pending is not None else self.skips.held or []
         if self._bad_loss is not None:
@@ -181,7 +180,7 @@ class Tripwires:
         return self.update.stepping()
 
     def is_quiet(self) -> bool:
-        """All optimizers have stepped and are torch's own, and nothing was noticed that the next step could settle."""
+        """Whether all optimizers are PyTorch's and have stepped, and nothing is suspected."""
         return (
             self.update.is_quiet(self.host.optimizer_count())
             and not self.course.jumped
@@ -193,17 +192,19 @@ class Tripwires:
             and not self.statistics.are_lost
         )
 
-    # passes
+    # Passes.
 
     def next_pass(self, late: bool = False, spoilt: bool = False) -> None:
-        """The pass under way is over: what was bad in it and not used was skipped. `late` if it was over before now;
-        `spoilt` if the next one's weights, or its loss, are not finite."""
+        """End the current pass: bad values in it that were not used were skipped.
+
+        `late` if it ended before now; `spoilt` if the next one's weights or loss are not finite.
+        """
         self._settle(everything=False, spoilt=spoilt)
-        told = self._look_at_statistics()
+        reported = self._look_at_statistics()
         self.pending.close()
         bad, self._bad_loss = self._bad_loss, None
         held, self.skips.held = self.skips.held, None
-        if told or self.statistics.are_lost:
+        if reported or self.statistics.are_lost:
             pass
         elif held is not None and not self.passes.current.backwards:
             self.skips.pass_over(held)
@@ -218,7 +219,7 @@ class Tripwires:
         self.passes.begin(self.host.step, self.host.recording(), late)
 
     def _look_at_statistics(self) -> bool:
-        """Running statistics that the pass has made not finite: they outlive it, whatever becomes of its loss."""
+        """Report running statistics that the pass made non-finite: they outlive the pass."""
         lost = self.statistics.lost() if not self.telling.has_lost else None
         if lost is None:
             return False
@@ -226,7 +227,7 @@ class Tripwires:
         more = {"evidence": lost.state(self.telling.names([lost.tensor])[0]), "target": lost.value}
         stack = user_stack(sys._getframe(2))
         return bool(
-            self.tell(
+            self.report(
                 self.trip(Notice.STATE, Consequence.SKIPPED, lost.tensor, stack, frames, **more)
             )
         )
@@ -234,7 +235,7 @@ class Tripwires:
     def program_ended(
         self, frames: list[FrameType], exception: BaseException | None
     ) -> list[Finding]:
-        """Look at what the program left behind."""
+        """Check what the program left behind."""
         self.pending.close()
         late = self.settle_pending(wait=True, exception=exception)
         self.skips.say_left_out()
@@ -251,13 +252,14 @@ class Tripwires:
             self.host.say(held)
             return held
         if bad is not None and self.diagnosed is None:
-            # A program without modules and optimizers is one long pass: it has not stopped there if it had good losses since.
+            # A program without modules and optimizers is one long pass, which went on if later
+            # losses are finite.
             consequence = Consequence.REPORTED if self._got_over_it else Consequence.ENDED
-            return self.tell(
+            return self.report(
                 self.trip(Notice.LOSS, consequence, bad[0], bad[1], frames, exception=exception)
             )
         now = self.passes.current
-        # Where hooks are off nobody has seen whether it trained.
+        # Without hooks it is unknown whether the pass trained.
         if (
             (now.trained or isinstance(exception, Exception))
             and not now.backwards
@@ -270,10 +272,13 @@ class Tripwires:
             return self._untrained(frames) or self.skips.say_read()
         return []
 
-    # the loss
+    # The loss.
 
     def is_left_for_later(self, loss: torch.Tensor) -> bool:
-        """Whether a loss is read some steps later, as a look would wait for the device: if all was well that has arrived by now."""
+        """Whether a loss is read some steps later, since reading it now would block.
+
+        Only while all values that have arrived are fine.
+        """
         if not self._are_pending_fine() or loss.numel() != 1 or not self.reads_late(loss.device):
             return False
         self.pending.add_loss(loss)
@@ -285,14 +290,15 @@ class Tripwires:
         if self.pending:
             self.settle_pending(wait=not late)
             if late and not self.reads_late(losses[0].device):
-                # Something is amiss in a step that has arrived. Those after it come before this one.
+                # A step that has arrived is not fine. The steps after it are handled before this
+                # one.
                 late = False
                 self.settle_pending(wait=True)
         now = self.passes.current
         now.backwards += 1
         self.portions.made += 1
         if self._pending is not None and not self._pending.is_still_there():
-            # Weights that are made anew in each step leave no trace but the next loss.
+            # Weights that are recreated in each step leave no trace but the next loss.
             self._settle(
                 spoilt=self._pending.waits_for is None and any(trouble_in(each) for each in losses)
             )
@@ -323,7 +329,10 @@ class Tripwires:
     def backward_ended(
         self, inputs: list[torch.Tensor], gradients: Sequence[torch.Tensor | None]
     ) -> None:
-        """Where no optimizer is known, this is the last moment at which weights are surely those of the forward pass."""
+        """Check the gradients, where no optimizer is known.
+
+        This is the last moment at which weights are certainly those of the forward pass.
+        """
         if self.diagnosed is None:
             self._look_after_backward(inputs, gradients)
         hand = self.passes.hand
@@ -354,7 +363,7 @@ class Tripwires:
             weights = self._leaves()
             hand = self.passes.hand
             hand.within = hand.within or (hand.on and hand.has_moved())
-            # What hooks have used within backward they may have cleared as well.
+            # Hooks within backward may have used the gradients and cleared them.
             spoilt = hand.within and self.passes.current.recorded and not all_finite(weights)
             if spoilt or not all_finite([each.grad for each in weights]):
                 bad = [each for each in weights if trouble_in(each.grad) or trouble_in(each)]
@@ -365,9 +374,9 @@ class Tripwires:
             else []
         )
         if self._bad_loss is not None and self.diagnosed is None and self.passes.hand.on and lost:
-            # Whatever the gradients are: the update before has spoilt the weights, and what it was made of may still be there.
+            # The previous update made the weights non-finite, and its inputs may still exist.
             bad_loss, self._bad_loss = self._bad_loss, None
-            self.tell(
+            self.report(
                 self.trip(
                     Notice.LOSS, Consequence.APPLIED, *bad_loss, user_frames(sys._getframe(1))
                 )
@@ -375,7 +384,7 @@ class Tripwires:
             self.telling.mark_lost(lost)
 
     def portion_added(self) -> None:
-        """More will be added to the gradients before an optimizer uses them: now it is known which backward has spoilt them."""
+        """Check accumulated gradients between backwards, to know which one broke them."""
         if (
             self._pending is not None
             or self.diagnosed is not None
@@ -395,7 +404,7 @@ class Tripwires:
         """The weights of the pass, remembered from when it was recorded."""
         now = self.passes.current
         if now.recorded:
-            # Those that this very pass has made are not among what it was given.
+            # Weights that this pass has made are not among its inputs.
             held = [each for each in now.held.values() if each.requires_grad and each.is_leaf]
             found = list({id(each): each for each in (*held, *self.passes.hand.weights())}.values())
             self._weights = [weakref.ref(each) for each in found]
@@ -409,7 +418,7 @@ class Tripwires:
         waits_for: weakref.ref[Optimizer] | None = None,
         by_last_backward: bool = False,
     ) -> None:
-        """Gradients are not finite; whether that matters shows when somebody uses them."""
+        """Diagnose non-finite gradients, which matter only once they are used."""
         if self._bad_loss is None:
             trip = self.trip(
                 Notice.GRADIENT,
@@ -442,7 +451,7 @@ class Tripwires:
         )
 
     def _settle(self, everything: bool = True, spoilt: bool = False) -> None:
-        """What was suspected is true if the weights are no longer finite, or what is computed from them."""
+        """Report a suspicion if the weights, or their results, are no longer finite."""
         if self._pending is not None and (everything or self._pending.waits_for is None):
             pending, self._pending = self._pending, None
             weights = [each for ref in pending.weights if (each := ref()) is not None]
@@ -454,7 +463,7 @@ class Tripwires:
             elif pending.waits_for is not None:
                 self._thrown_away += 1
 
-    # what torch.func computes
+    # Results of torch.func.
 
     def may_ask(self) -> bool:
         return self._pending is None and self.telling.may_ask()
@@ -463,14 +472,14 @@ class Tripwires:
         return self._pending.findings if self._pending is not None else []
 
     def hold(self, findings: list[Finding], repros: list[Repro | None]) -> None:
-        """What was found out about results that are not finite. It is told if the next step has them in its weights."""
+        """Hold findings on non-finite results until the next step has them in its weights."""
         self.telling.asked_elsewhere()
         if findings:
             self.diagnosed, self._pending = findings, Bad(findings, is_functional=True)
         self.diagnoser.repros.update(zip(findings, repros, strict=True))
 
     def spoilt(self, tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[Finding]:
-        """Gradients are about to be computed for weights, or from data, that are not finite: where does that come from?"""
+        """Diagnose non-finite weights or data from which gradients are about to be computed."""
         if self._pending is not None or self.telling.is_over:
             return []
         frames, stack = user_frames(sys._getframe(1)), user_stack(sys._getframe(1))
@@ -483,17 +492,20 @@ class Tripwires:
         )
 
     def input_spoilt(self, findings: list[Finding]) -> None:
-        """And now what was computed is not finite either."""
+        """Report that the computed result is not finite either."""
         if self._pending is not None:
             self._settle(spoilt=True)
         elif not self.telling.is_over:
             self.host.say(findings)
             self.telling.is_over = bool(findings)
 
-    # the gradients
+    # The gradients.
 
     def step_began(self, optimizer: Optimizer, within: bool = False) -> None:
-        """An optimizer is about to use its gradients; `within` a backward, which has yet to complete those of others."""
+        """Check the gradients that an optimizer is about to use.
+
+        `within` a backward, the gradients of other optimizers are not complete yet.
+        """
         self.update.enter(optimizer)
         weights = weights_of(optimizer)
         late = self.pending.is_open
@@ -516,14 +528,14 @@ class Tripwires:
         self._apply(optimizer, [each for each in weights if trouble_in(each.grad)])
 
     def gradients_fine(self, optimizer: Optimizer, frames: list[FrameType]) -> None:
-        """All that an update uses are finite. Was the loss?"""
+        """Report a non-finite loss whose gradients are all finite."""
         if self._bad_loss is not None and self.diagnosed is None and self._pending is None:
             bad, self._bad_loss = self._bad_loss, None
             more: dict[str, Any] = {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
-            self.tell(self.trip(Notice.LOSS, Consequence.REPORTED, *bad, frames, **more))
+            self.report(self.trip(Notice.LOSS, Consequence.REPORTED, *bad, frames, **more))
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
-        """Before the first of several optimizers changes anything: the gradients that the others will use."""
+        """Check the gradients of the other optimizers before the first one changes anything."""
         if self.diagnosed is not None or not self.passes.current.backwards:
             return
         for other in self.host.known_optimizers():
@@ -561,15 +573,15 @@ class Tripwires:
                 Notice.GRADIENT, Consequence.APPLIED, self.current_loss, stack, frames, **more
             )
         if is_torchs(optimizer):
-            self.tell(trip)
+            self.report(trip)
             self.telling.mark_lost(weights)
         else:
-            # Somebody's own optimizer may know what to do with it.
+            # The program's own optimizer may handle non-finite gradients.
             self.diagnosed = self.telling.ask(trip)
             self._pending = Bad(self.diagnosed, [weakref.ref(each) for each in weights])
 
     def scale_ends(self, scaler: GradScaler, stack: tuple[Site, ...]) -> None:
-        """A GradScaler that has skipped a step is about to halve its scale."""
+        """Check a GradScaler that has skipped a step and is about to halve its scale."""
         fall = self.scales.fall_of(scaler)
         if fall is None:
             return
@@ -592,24 +604,26 @@ class Tripwires:
         trip = self.trip(
             notice, Consequence.SKIPPED, loss, stack, user_frames(sys._getframe(1)), **more
         )
-        self.scales.told = bool(self.tell(trip))
+        self.scales.reported = bool(self.report(trip))
 
     def step_ended(self, optimizer: Optimizer) -> None:
         self._settle(everything=False)
         self.update.after(optimizer)
 
     def evaluation_ended(self, optimizer: Optimizer) -> None:
-        """A closure has computed gradients at a point that may be a trial: what it means shows when the step has ended."""
+        """Check a closure's gradients at a point that may be a trial of the optimizer."""
         weights = weights_of(optimizer)
         if not all_finite([each.grad for each in weights]) and self._pending is None:
             bad = [each for each in weights if trouble_in(each.grad)]
             self._suspect(bad, gradients_of(bad))
 
-    # values that are read late
+    # Values that are read late.
 
     def reads_late(self, device: torch.device) -> bool:
-        """Whether the pass under way is to be read some steps later: to read it now would wait for the device, and all was
-        well so far."""
+        """Whether the current pass is read some steps later.
+
+        Reading it now would wait for the device, and everything was fine so far.
+        """
         return (
             not reads_are_free(device)
             and self.pending.is_on
@@ -623,15 +637,15 @@ class Tripwires:
         )
 
     def _is_suspicious(self) -> bool:
-        """The loss has jumped. In some programs it always does: two networks that train against each other have two losses."""
+        """Whether the loss has jumped, unless it often does, as with adversarial networks."""
         return self.course.jumped and (self._jumps <= MOST_JUMPS or self.course.is_out_of_bounds())
 
     def _leave_for_later(
         self, optimizer: Optimizer, weights: list[torch.Tensor], within: bool
     ) -> None:
-        """Flags for the gradients that an optimizer is about to use, and that others will use in the same pass."""
+        """Flag the gradients that an optimizer, and others in this pass, are about to use."""
         if not isinstance(getattr(optimizer, "found_inf", None), torch.Tensor):
-            # A fused optimizer under a GradScaler leaves out by itself what is not finite.
+            # A fused optimizer under a GradScaler skips non-finite gradients by itself.
             optimizers = [optimizer] if within else self.host.known_optimizers()
             self.pending.flag_gradients(
                 [each for one in optimizers for each in gradients_of(weights_of(one))]
@@ -639,7 +653,7 @@ class Tripwires:
         self.pending.updates(optimizer, weights)
 
     def _are_pending_fine(self) -> bool:
-        """Those that have arrived; up to the first that is not."""
+        """Retire the steps that have arrived, up to the first that is not fine."""
         while (step := self.pending.arrived()) is not None:
             if not self._is_fine(step):
                 return False
@@ -647,7 +661,7 @@ class Tripwires:
         return True
 
     def _is_fine(self, step: PendingStep) -> bool:
-        """Whether a step is like all others. Its losses are noted then."""
+        """Whether a step is like all others; its losses are then recorded."""
         losses = step.reading.losses()
         if any(step.reading.flags()) or not all(map(self.course.goes_on, losses)):
             return False
@@ -657,7 +671,7 @@ class Tripwires:
     def settle_pending(
         self, *, wait: bool, exception: BaseException | None = None
     ) -> list[Finding]:
-        """Look into the steps whose values have arrived, or wait for all of them."""
+        """Diagnose the steps whose values have arrived, or wait for all of them."""
         found: list[Finding] = []
         while (step := self.pending.wait() if wait else self.pending.arrived()) is not None:
             if self._is_fine(step):
@@ -674,13 +688,13 @@ class Tripwires:
                 with self._as_of(step, len(step.losses) - 1, []):
                     self.update.look_at_state(step.optimizer(), step.update_at)
             if bad is not None or any(flags):
-                told = self._look_into(step, bad, flags, exception)
-                found += told
+                reported = self._look_into(step, bad, flags, exception)
+                found += reported
                 if (
-                    not any(each.confidence is Confidence.PROVEN for each in told)
+                    not any(each.confidence is Confidence.PROVEN for each in reported)
                     and self._alerts < MOST_ALERTS
                 ):
-                    # The next one like it is looked at while everything is still there.
+                    # The next step like it is checked while everything still exists.
                     self._alerts += 1
                     self._in_time_until = self.host.step + STEPS_IN_TIME
         return found
@@ -692,7 +706,7 @@ class Tripwires:
         flags: tuple[bool, bool, bool],
         exception: BaseException | None,
     ) -> list[Finding]:
-        """A step that is over, in which something was not finite: which of its losses, or its gradients, statistics, weights."""
+        """Diagnose a finished step with a non-finite loss, gradient, statistic or weight."""
         weights = [
             each
             for one in self.host.known_optimizers()
@@ -707,7 +721,7 @@ class Tripwires:
         if optimizer is not None:
             more |= {"optimizer": optimizer, "built": self.host.built_at(optimizer)}
         if self._pending is not None and flags[0]:
-            # It was added to gradients that were not finite already.
+            # It was added to gradients that were already non-finite.
             return self._used_since(lost) if is_used else []
         number = bad if bad is not None else len(step.losses) - 1
         with self._as_of(step, number, lost):
@@ -725,7 +739,7 @@ class Tripwires:
             )
             trip = self.trip(notice, consequence, self.current_loss, stack, frames, **more)
             if is_used:
-                found = self.tell(trip)
+                found = self.report(trip)
                 self.telling.mark_lost(lost)
                 return found
             if notice is Notice.LOSS and not flags[0]:
@@ -748,7 +762,7 @@ class Tripwires:
         return found
 
     def _used_since(self, lost: list[torch.Tensor]) -> list[Finding]:
-        """What was found out about gradients, an update has used by now."""
+        """Report findings on gradients that an update has used by now."""
         found, self._pending = self.suspected(), None
         self.host.say(found)
         self.telling.mark_lost(lost)
@@ -762,7 +776,7 @@ class Tripwires:
         stack: tuple[Site, ...],
         frames: list[FrameType],
     ) -> list[Finding]:
-        """Losses and gradients were finite, and what the step has left behind is not."""
+        """Diagnose a step with finite losses and gradients, and non-finite results."""
         if flags[2] and optimizer is not None and lost:
             return self.update.spoilt_before(optimizer, lost, stack)
         spoilt = self.statistics.first_lost() if flags[1] and not self.statistics.are_lost else None
@@ -772,13 +786,13 @@ class Tripwires:
             "evidence": spoilt.state(self.telling.names([spoilt.tensor])[0]),
             "target": spoilt.value,
         }
-        return self.tell(
+        return self.report(
             self.trip(Notice.STATE, Consequence.SKIPPED, spoilt.tensor, stack, frames, **more)
         )
 
     @contextmanager
     def _as_of(self, step: PendingStep, number: int, lost: list[torch.Tensor]) -> Iterator[None]:
-        """For a while the pass under way is one that is over, with its loss of this number."""
+        """Replace the current pass temporarily by a finished one, with the loss of this number."""
         kept = self.passes.current, self.host.step, self.current_loss, self.manner, self.diagnosed
         now = step.prepared(number, lost, self.telling.names(lost))
         self.passes.current, self.host.step = now, now.step
@@ -791,7 +805,7 @@ class Tripwires:
                 kept
             )
 
-    # validators
+    # Validators.
 
     def operand_refused(
         self,
@@ -801,7 +815,7 @@ class Tripwires:
         stack: tuple[Site, ...],
         tensors: list[torch.Tensor] | None,
     ) -> list[Finding]:
-        """Something raised: because of what is not finite? `frames` are those of the traceback, innermost first."""
+        """Explain an exception that a non-finite value caused. `frames`: innermost first."""
         if tensors is None:
             tensors = [*tensors_refused(exception), *tensors_in_library(frames)]
         for tensor in tensors:
@@ -814,10 +828,10 @@ class Tripwires:
                     return found
         return []
 
-    # programs that do not train
+    # Programs that do not train.
 
     def module_given(self, args: Iterable[Any]) -> None:
-        """The inputs of an outermost module, in a program that has not called backward yet."""
+        """Check the inputs of an outermost module, before the first backward."""
         if self.trained or len(self._inputs) >= 8:
             return
         for each in flatten(tuple(args)):
@@ -828,12 +842,14 @@ class Tripwires:
         for ref, stack in self._inputs:
             tensor = ref()
             if tensor is not None:
-                found = self.tell(self.trip(Notice.INPUT, Consequence.ENDED, tensor, stack, frames))
+                found = self.report(
+                    self.trip(Notice.INPUT, Consequence.ENDED, tensor, stack, frames)
+                )
                 if found:
                     return found
         return []
 
-    # telling
+    # Reporting.
 
     def trip(
         self,
@@ -863,7 +879,7 @@ class Tripwires:
             **more,
         )
 
-    def tell(self, trip: Trip) -> list[Finding]:
+    def report(self, trip: Trip) -> list[Finding]:
         if (
             self.update.test_exploded
             and trip.optimizer is not None
@@ -877,7 +893,7 @@ class Tripwires:
 
 
 def _number(loss: torch.Tensor) -> float | None:
-    """A loss as a number, or None where it has no single one."""
+    """A loss as a number, or None if it has more than one element."""
     try:
         return float(loss.item())
     except (RuntimeError, TypeError):

@@ -1,4 +1,4 @@
-"""The tripwire at updates: one that spoils the weights though its gradients are finite, one that raises the loss, and what it leaves behind."""
+"""The tripwire for updates: finite gradients but bad weights, a raised loss, bad state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Wires(Protocol):
     pending: PendingSteps
     current_loss: torch.Tensor | None
 
-    def tell(self, trip: Trip) -> list[Finding]: ...
+    def report(self, trip: Trip) -> list[Finding]: ...
     def trip(
         self,
         notice: Notice,
@@ -64,28 +64,28 @@ class UpdateWire:
         self._wires = wires
         self._host = host
         self._optimizers: WeakTable[Optimizer, tuple[bool, bool]] = WeakTable()
-        """Those that have stepped: whether eps is zero in the type of their weights, and whether they are the program's own."""
+        """Optimizers that have stepped: whether eps rounds to zero, and whether they are custom."""
         self._stepping: weakref.ref[Optimizer] | None = None
         self._rounds_eps = self._is_own = self._may_spoil = False
-        self._told_update = self._told_state = False
+        self._reported_update = self._reported_state = False
         self._rate: RateProbe | None = None
         self._counts: Counts | None = None
-        """Of an optimizer of the program's own, before the step under way."""
+        """Of a custom optimizer, before the current step."""
         self._looks_back = LooksBack()
         self.test_exploded = False
-        """That the loss explodes, and what comes of it, is what a range test of rates is made for."""
+        """Whether a range test made the loss explode, which is what a range test is for."""
 
     def forget(self) -> None:
         self._rate = None
 
     def begin_anew(self) -> None:
-        self._told_update = self._told_state = False
+        self._reported_update = self._reported_state = False
 
     def stepping(self) -> list[Optimizer]:
         return self._optimizers.things()
 
     def is_quiet(self, count: int) -> bool:
-        """All of so many optimizers have stepped and are torch's own, and nothing is tried."""
+        """Whether all `count` optimizers are PyTorch's and have stepped, and nothing is tried."""
         return (
             count == len(self._optimizers)
             and not any(rounds_eps or is_own for rounds_eps, is_own in self._optimizers.values())
@@ -93,7 +93,7 @@ class UpdateWire:
             and self._rate is None
         )
 
-    # before it
+    # Before the update.
 
     def enter(self, optimizer: Optimizer) -> None:
         if self._stepping is None or self._stepping() is not optimizer:
@@ -103,24 +103,24 @@ class UpdateWire:
             self._rounds_eps, self._is_own = self._optimizers[optimizer]
 
     def expect(self, fine: bool) -> None:
-        """Gradients are about to be used, and whether they are finite is known."""
+        """Prepare for gradients about to be used, which are finite if `fine`."""
         self._may_spoil = (
-            fine and self._is_own and not self._wires.telling.has_lost and not self._told_update
+            fine and self._is_own and not self._wires.telling.has_lost and not self._reported_update
         )
         optimizer = self._stepping() if self._stepping is not None else None
         self._counts = Counts.of(optimizer) if self._may_spoil and optimizer is not None else None
 
     def before(self, optimizer: Optimizer, weights: list[torch.Tensor]) -> None:
-        """Gradients are finite. Is the update?"""
+        """Check an update with finite gradients."""
         telling, course = self._wires.telling, self._wires.course
-        if not (self._rounds_eps or course.jumped) or telling.has_lost or self._told_update:
+        if not (self._rounds_eps or course.jumped) or telling.has_lost or self._reported_update:
             return
         update = (
             dry_run(optimizer, lambda each: telling.names([each])[0]) if self._rounds_eps else None
         )
         if update is not None:
-            self._told_update = True
-            self._tell(optimizer, Notice.UPDATE, update)
+            self._reported_update = True
+            self._report(optimizer, Notice.UPDATE, update)
             telling.mark_lost(weights)
         elif self._host.keeps_rate(optimizer) and self._looks_back.is_due(course, optimizer):
             self._look_back(optimizer)
@@ -132,7 +132,7 @@ class UpdateWire:
             self._rate = self._probe(float(optimizer.param_groups[0]["lr"]), weights)
 
     def before_by_hand(self) -> None:
-        """Backward is over, and the program's own lines will make the update."""
+        """Prepare for a manual update, after a backward."""
         telling, course = self._wires.telling, self._wires.course
         if (
             not course.jumped
@@ -162,7 +162,7 @@ class UpdateWire:
             rate, plan, target, loss.detach().clone(), copies, self._wires.course.start or 0.0
         )
 
-    # after it
+    # After the update.
 
     def after(self, optimizer: Optimizer) -> None:
         telling = self._wires.telling
@@ -176,26 +176,28 @@ class UpdateWire:
         probe, self._rate = self._rate, None
         trial = probe.settle() if probe is not None else None
         if trial is not None:
-            # Whatever overflows from here on follows from it.
-            telling.cause = next(iter(self._tell(optimizer, Notice.RATE, trial)), None)
+            # Any later overflow follows from it.
+            telling.cause = next(iter(self._report(optimizer, Notice.RATE, trial)), None)
         elif self._wires.course.is_absurd():
             self.look_at_state(optimizer)
 
     def look_at_state(self, optimizer: Optimizer | None, stack: tuple[Site, ...] = ()) -> None:
-        """The loss is out of all proportion: has its gradient left something behind that is not finite? `stack` is where
-        the update was called for, if that is not where the program is now."""
-        if optimizer is None or self._wires.telling.has_lost or self._told_state:
+        """Check the optimizer's state for non-finite values after an absurdly large loss.
+
+        `stack` is the place of the update, if the program is elsewhere now.
+        """
+        if optimizer is None or self._wires.telling.has_lost or self._reported_state:
             return
         state = bad_state(optimizer)
         if state is not None and all_finite(weights_of(optimizer)):
-            self._told_state = True
-            self._tell(optimizer, Notice.STATE, state, stack)
+            self._reported_state = True
+            self._report(optimizer, Notice.STATE, state, stack)
 
     def spoilt_before(
         self, optimizer: Optimizer, weights: list[torch.Tensor], stack: tuple[Site, ...]
     ) -> list[Finding]:
-        """The same of an update that was made some steps ago: it cannot be made again."""
-        return self._spoilt(optimizer, weights, None, stack) if not self._told_update else []
+        """The same for an update some steps ago, which cannot be repeated."""
+        return self._spoilt(optimizer, weights, None, stack) if not self._reported_update else []
 
     def _spoilt(
         self,
@@ -204,19 +206,19 @@ class UpdateWire:
         remade: Any,
         stack: tuple[Site, ...] = (),
     ) -> list[Finding]:
-        """Finite gradients, and weights that are not."""
+        """Report finite gradients with non-finite weights."""
         telling = self._wires.telling
-        self._may_spoil, self._told_update = False, True
+        self._may_spoil, self._reported_update = False, True
         names = tuple(telling.names([each for each in weights if trouble_in(each)]))
         spoilt = BadUpdate(
             type(optimizer).__name__, names, weights[0].dtype, None, in_float32=False, remade=remade
         )
-        found = self._tell(optimizer, Notice.UPDATE, spoilt, stack)
+        found = self._report(optimizer, Notice.UPDATE, spoilt, stack)
         telling.mark_lost(weights)
         return found
 
     def after_by_hand(self, weights: Sequence[torch.Tensor]) -> None:
-        """The program has made an update itself, and these are the weights after it."""
+        """Check a manual update. These are the weights after it."""
         probe, self._rate = self._rate, None
         trial = probe.settle(weights) if probe is not None else None
         if probe is not None and trial is not None:
@@ -231,9 +233,9 @@ class UpdateWire:
                 built=made_at,
                 evidence=trial,
             )
-            self._wires.telling.cause = next(iter(self._wires.tell(trip)), None)
+            self._wires.telling.cause = next(iter(self._wires.report(trip)), None)
 
-    def _tell(
+    def _report(
         self, optimizer: Optimizer, notice: Notice, evidence: Any, stack: tuple[Site, ...] = ()
     ) -> list[Finding]:
         trip = self._wires.trip(
@@ -246,4 +248,4 @@ class UpdateWire:
             built=self._host.built_at(optimizer),
             evidence=evidence,
         )
-        return self._wires.tell(trip)
+        return self._wires.report(trip)

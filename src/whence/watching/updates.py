@@ -1,4 +1,4 @@
-"""Looks at updates: one that would make weights not finite, one that raises the loss it was to lower, and what it leaves behind."""
+"""Checks of updates: non-finite weights, a raised loss, non-finite state."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_torchs(optimizer: Optimizer) -> bool:
 
 
 def evaluates_once(optimizer: Optimizer) -> bool:
-    """Whether a closure that its step is given is called once, before anything is changed: a pass like any other.
+    """Whether the step calls its closure once, before any change, so that the pass is ordinary.
 
-    Lightning gives one to every step.
+    Lightning passes a closure to every step.
     """
     return is_torchs(optimizer) and not isinstance(optimizer, LBFGS)
 
@@ -51,7 +51,7 @@ def rounds_eps(optimizer: Optimizer) -> bool:
 
 
 def dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUpdate | None:
-    """Where eps rounds to zero: the step made on copies, before it destroys the weights."""
+    """Try a step with an eps that rounds to zero on copies, before it destroys the weights."""
     with contextlib.suppress(NotPossible):
         return run_in_child(lambda: _dry_run(optimizer, name), need=Need.UPDATE)
     return None
@@ -75,9 +75,9 @@ def _dry_run(optimizer: Optimizer, name: Callable[[torch.Tensor], str]) -> BadUp
 def _stepped(
     optimizer: Optimizer, dtype: torch.dtype
 ) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
-    """What the weights would be after this step, computed on copies in another type.
+    """The weights after this step, computed on copies in another dtype.
 
-    For child processes: a step calls the hooks that the program has on all optimizers.
+    For child processes: a step calls the program's hooks on all optimizers.
     """
     pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
     groups: list[dict[str, Any]] = []
@@ -110,7 +110,7 @@ def _stepped(
 
 
 def kept_in_float32(optimizer: Optimizer) -> float | None:
-    """The share of elements with a gradient that the step would leave as they are if weights were float32."""
+    """The share of elements with a gradient that the step would leave unchanged in float32."""
     with contextlib.suppress(NotPossible):
         return run_in_child(lambda: _kept_in_float32(optimizer), need=Need.UPDATE)
     return None
@@ -131,7 +131,7 @@ def _kept_in_float32(optimizer: Optimizer) -> float | None:
 
 
 def bad_state(optimizer: Optimizer) -> BadState | None:
-    """Moments and the like that are not finite."""
+    """Non-finite moments and other state."""
     bad = {
         key
         for state in optimizer.state.values()
@@ -142,7 +142,10 @@ def bad_state(optimizer: Optimizer) -> BadState | None:
 
 
 def is_out_of_bounds(losses: Sequence[float], start: float) -> bool:
-    """The loss is above where the run began, and far above that or where it was lately. A spike below that is none."""
+    """Whether the loss is above its start, and far above its start or its recent values.
+
+    A spike below the start does not count.
+    """
     if len(losses) < 2 or not math.isfinite(losses[-1]) or losses[-1] <= losses[-2]:
         return False
     before = sorted(abs(each) for each in list(losses)[-11:-1])
@@ -152,7 +155,7 @@ def is_out_of_bounds(losses: Sequence[float], start: float) -> bool:
 
 @dataclass(slots=True)
 class RateProbe:
-    """An update that was suspected before it was made: the weights from before it, and the step to run again."""
+    """A suspected update: the weights from before it, and the step to replay."""
 
     rate: float | None
     plan: Plan
@@ -161,11 +164,13 @@ class RateProbe:
     before: list[tuple[torch.Tensor, torch.Tensor]]
     """Weights, and copies of them."""
     start: float
-    """The loss that the run began with."""
+    """The first loss of the run."""
 
     def settle(self, after: Sequence[torch.Tensor] | None = None) -> RateTrial | None:
-        """The update is made: in place, or the weights `after` it stand in the order of those before. Does it raise the
-        loss of its own batch, and does a smaller one lower it?"""
+        """Check whether the update raises the loss of its batch and a smaller one lowers it.
+
+        The update is in place, or `after` holds the new weights in the same order.
+        """
         new = [weight for weight, _ in self.before] if after is None else after
         if [each.shape for each in new] != [copy.shape for _, copy in self.before]:
             return None
@@ -176,7 +181,7 @@ class RateProbe:
         return self._tried(moves, observed=0.0)
 
     def look_back(self) -> RateTrial | None:
-        """The same of an update that was made before the loss was computed that was observed."""
+        """The same for an update made before the observed loss was computed."""
         return self._tried(
             {id(weight): (copy, weight.detach()) for weight, copy in self.before}, observed=1.0
         )
@@ -184,7 +189,7 @@ class RateProbe:
     def _tried(
         self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], *, observed: float
     ) -> RateTrial | None:
-        """The loss was observed with this share of the update made."""
+        """Try the update; the loss was observed with this share of it applied."""
         try:
             return run_where_safe(self.plan.calls, lambda: self._try(moves, observed))
         except NotPossible:
@@ -207,7 +212,8 @@ class RateProbe:
                 high < RAISED * abs(low) or high <= low or high < 2 * self.start
             ):
                 return None
-            # An update that was made for another batch may not lower the loss of this one; a sound one leaves it about where it is.
+            # An update for another batch may not lower this loss, but a sound one leaves it about
+            # the same.
             bound = low + ABOUT * abs(low) if observed else low
             for factor in FACTORS:
                 tried = self._loss(moves, factor)
@@ -220,7 +226,7 @@ class RateProbe:
     def _loss(
         self, moves: dict[int, tuple[torch.Tensor, torch.Tensor]], share: float
     ) -> torch.Tensor | None:
-        """The loss of the same step with this share of the update made."""
+        """The loss of the same step with this share of the update applied."""
         leaves: dict[Value, torch.Tensor] = {}
         for value in {
             each for call in self.plan.calls for each in call.operands if self.plan.is_given(each)

@@ -19,21 +19,21 @@ _current: Watch | None = None
 
 
 class Watch:
-    """A running watch. Closing it twice is harmless; a copy in another process is a closed one."""
+    """A running watch. Closing it twice is harmless; a copy in another process is closed."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._entered = 0
         self._session = running()
         self._owns = self._session is None
         if self._session is None:
-            # A folder that cannot be made costs the record and not the program.
+            # If the folder cannot be created, the record is lost but the program runs.
             folder = new_run_folder("watch")
             config = read_config(Path.cwd())
             self._screen = LiveReport(quiet=quiet, folder=folder, stream=stderr_of_a_watch())
             record = Record(command=("whence.watch",), folder=folder, no_values=config.no_values)
             self._session = Session(config, record, self._screen)
             self._session.start()
-        # Under `whence run`, or within another watch, this is only another name for that one.
+        # Under `whence run`, or within another watch, this is another name for that watch.
         self._record = self._session.record
 
     @property
@@ -102,8 +102,8 @@ def _closed_watch() -> Watch:
 def watch(*_things: Any, quiet: bool = False) -> Watch:
     """Watch training from here on, as `whence run` does from the beginning.
 
-    Models and optimizers may be named for the reader's sake; everything that trains in this process is watched.
-    A second call while a watch is open gives the same watch.
+    Models and optimizers may be named for the reader; everything that trains in this process is
+    watched. A second call while a watch is open returns the same watch.
     """
     global _current
     if _current is None or _current.closed:

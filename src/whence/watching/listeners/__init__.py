@@ -1,1 +1,1 @@
-"""What sensors report to: one listener for each, which knows what is to be done about it. What they share is the session's."""
+"""The listeners of the sensors, one for each; the session holds what they share."""

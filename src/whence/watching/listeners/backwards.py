@@ -1,4 +1,4 @@
-"""What the backward sensor reports: losses going in, gradients coming out, and what autograd refuses."""
+"""The backward listener: losses, gradients, and the calls that autograd refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from whence.watching.session import Session
 
 KEPT_LOOKS = frozenset({3, 6, 12, 24})
-"""At which gradients with a graph memory is looked at, where no pass has ended: later the graphs are too large to be counted."""
+"""Gradients with a graph after which memory is checked, where no pass has ended.
+
+Later the graphs are too large to be counted.
+"""
 
 
 class BackwardListener(Listener):
@@ -29,12 +32,12 @@ class BackwardListener(Listener):
         self._optimizers = optimizers
         self._has_ended_a_pass = False
         self._kept = 0
-        """Gradients that were computed with a graph of their own before that."""
+        """Gradients computed with a graph before the first pass ended."""
 
     def backward_began(
         self, losses: list[torch.Tensor], keeps_graph: bool, frame: FrameType | None
     ) -> bool:
-        """Whether it is of interest that it ends, if all goes well."""
+        """Handle the start of a backward; True if its end should be reported too."""
         session = self.session
         if session.is_looking or are_transforms_active():
             return False
@@ -58,7 +61,10 @@ class BackwardListener(Listener):
         return True
 
     def graph_kept(self) -> None:
-        """A gradient was computed that has a graph itself: where no pass ever ends, these are all that the program does."""
+        """Handle a gradient that has a graph itself.
+
+        Where no pass ever ends, these are the program's only events.
+        """
         session = self.session
         if session.is_looking or are_transforms_active() or self._has_ended_a_pass or session.step:
             return
@@ -70,7 +76,7 @@ class BackwardListener(Listener):
                 )
 
     def backward_failed(self, func: Any, args: Any, kwargs: Any, exception: Exception) -> None:
-        """Autograd refuses, whether calls are watched or not; or code of the program's fails that it runs."""
+        """Explain a backward that autograd refuses, or that fails in the program's code."""
         if are_transforms_active() or is_interrupt(exception):
             return
         session = self.session

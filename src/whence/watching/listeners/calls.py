@@ -1,4 +1,4 @@
-"""What the call sensor reports: each torch call, before and after it is made, and the one that fails."""
+"""The call listener: each PyTorch call, before and after it runs, and failed calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SOME_CALLS = 512
 READINGS = frozenset({"item", "__float__", "tolist", "isnan", "isfinite", "isinf"})
 EVALUATION = "evaluation"
-"""A closure that an optimizer calls: not the optimizer's own doing."""
+"""A closure that an optimizer calls: not the optimizer's own work."""
 
 
 class CallListener(Listener):
@@ -34,12 +34,12 @@ class CallListener(Listener):
         self._noticed: set[Site | None] = set()
 
     def calls_missed(self) -> None:
-        """Something else traces or counts, and nobody looks: the pass cannot be run again."""
+        """Record that another tracer hid calls, so the pass cannot be replayed."""
         session = self.session
         self.tape.has_gaps = True
         session.passes.current.recorded = False
         session.record.not_watched(
-            "calls made under a tracer, a profiler, or a mode of the program's own"
+            "calls under a tracer, a profiler, or the program's own torch mode"
         )
 
     def current(self, frame: FrameType | None) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class CallListener(Listener):
         session.got_on()
 
     def _notice(self, call: Call) -> None:
-        """What is a mistake by itself, wherever the call stands."""
+        """Report calls that are a mistake by themselves, in any context."""
         for notice in call_rules():
             if (finding := notice(call)) is not None:
                 self._noticed.add(call.site)
@@ -118,7 +118,8 @@ class CallListener(Listener):
     def call_failed(
         self, call: Call, func: Any, args: Any, kwargs: Any, exception: Exception
     ) -> None:
-        # What fails within a fetch is explained when the fetch has failed, with the samples at hand.
+        # A failure within a fetch is explained when the fetch has failed, with the samples
+        # available.
         if call.phase == "data" or is_interrupt(exception):
             return
         session = self.session

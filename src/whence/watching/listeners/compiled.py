@@ -1,4 +1,4 @@
-"""What the compile sensor reports: compiled code about to run. Everything that dynamo would see is off meanwhile."""
+"""The compile listener: turns off everything that Dynamo would trace while compiled code runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CompileListener(Listener):
             calls = calls or session.calls.on
         session.module_sensor.stop()
         session.calls.stop()
-        # A compiled function may be a whole step, with zero_grad and all; a compiled model has none of that in it.
+        # A compiled function may be a whole step, including zero_grad; a compiled model is not.
         is_model = isinstance(target, nn.Module)
         of_the_loop = () if is_model else (session.loop_sensor, session.order)
         taken_off = [each for each in (session.transforms, *of_the_loop) if each.on]
@@ -50,7 +50,7 @@ class CompileListener(Listener):
         return call, hooks, calls, taken_off, versions
 
     def tracing_began(self) -> list[Any]:
-        """Take off whatever a tracer would meet."""
+        """Turn off every sensor that a tracer would meet."""
         session = self.session
         session.call_listener.calls_missed()
         paused = [
@@ -65,7 +65,7 @@ class CompileListener(Listener):
             sensor.start()
 
     def _put_on_tape(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """It is one call there, of the module's weights and what it is given."""
+        """Record a compiled region as one call, with the module's weights and its inputs."""
         session = self.session
         weights = (
             dict(nn.Module.named_parameters(target)) | dict(nn.Module.named_buffers(target))
@@ -100,7 +100,7 @@ class CompileListener(Listener):
 
 
 def _version(optimizer: Optimizer) -> int:
-    """How often the first weight was changed that has a gradient, or the first of all."""
+    """The version of the first weight with a gradient, or of the first weight."""
     weights = [each for group in optimizer.param_groups for each in group["params"]]
     first = next((each for each in weights if each.grad is not None), next(iter(weights), None))
     return first._version if first is not None else 0

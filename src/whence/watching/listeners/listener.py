@@ -1,4 +1,4 @@
-"""What all listeners share."""
+"""The base class of all listeners."""
 
 from __future__ import annotations
 

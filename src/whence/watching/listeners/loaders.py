@@ -1,4 +1,4 @@
-"""What the loader sensor reports: epochs, batches, and fetches that fail; and what the watchdog does where no batch comes."""
+"""The loader listener: epochs, batches, failed fetches, and hangs that the watchdog notices."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ class LoaderListener(Listener):
         return self.session.looking()
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None:
-        # It will not tell of the end of the fetch that it is in.
+        # The sensor will not report the end of its current fetch.
         self.fetch_ended()
         super().sensor_failed(sensor, error)
 
     def fetch_began(self) -> None:
-        """What a dataset does is the same for every sample: after some batches it is looked at only if it fails."""
+        """Begin a fetch.
+
+        A dataset treats every sample alike, so after some batches only failures are recorded.
+        """
         self.session.phases.append("data")
         self._fetches += 1
         self.session.calls.only_failures = self._fetches > RECORDED_FETCHES
@@ -56,7 +59,7 @@ class LoaderListener(Listener):
         self.session.calls.only_failures = False
 
     def batch_arrived(self, batch: Batch, data: Any) -> None:
-        """Where a loader is known and nothing is recorded, little is done here: it is done for every batch."""
+        """Handle a batch. It runs for every batch, so it does little if the loader is known."""
         session = self.session
         passes, info = session.passes, batch.info
         now = passes.current
@@ -84,7 +87,7 @@ class LoaderListener(Listener):
     def plain_batch_arrived(
         self, info: LoaderInfo, indices: Sequence[Any] | None, data: Any
     ) -> None:
-        """The short way for a batch like the last, of which nothing but its indices is to be known."""
+        """The short path for a batch like the last, of which only the indices are recorded."""
         form, now = info.form, self._passes.current
         is_other = now.backwards or now.trained or now.recorded or self._has_left_its_mark()
         if is_other or not torch.is_grad_enabled() or not form.is_like_last(data):
@@ -99,13 +102,13 @@ class LoaderListener(Listener):
                 self._ledger.note(batch, data)
 
     def _has_left_its_mark(self) -> bool:
-        """Whether nothing came of the last batch but statistics that are not finite any more: the program has skipped it."""
+        """Whether the program skipped the last batch, which left bad running statistics."""
         passes, statistics = self._passes, self.session.tripwires.statistics
         skipped = passes.watched and passes.has_its_batches() and not passes.current.backwards
         return bool(skipped) and not statistics.are_lost and not statistics.are_healthy()
 
     def batches_passed(self, info: LoaderInfo, count: int) -> None:
-        """So many came one after the other, and nothing happened between them."""
+        """Count batches that came in sequence without any other event."""
         info.batches += count
         self._ledger.pass_over(info, count)
 
@@ -146,11 +149,14 @@ class LoaderListener(Listener):
             )
 
     def workers_started(self) -> None:
-        """A hang of the first batch must be noticed too: the fork of the workers has ended the watchdog's thread."""
+        """Restart the watchdog, whose thread the fork of the workers has ended.
+
+        A hang at the first batch must be noticed too.
+        """
         self.session.watchdog.go_on()
 
     def stands_still(self, thread: int, seconds: float) -> None:
-        """The watchdog calls this from a thread of its own, while the program waits."""
+        """Explain a hang. The watchdog calls this from its own thread while the program waits."""
         session = self.session
         frame = sys._current_frames().get(thread)
         frames = list(frames_from(frame))
@@ -166,7 +172,7 @@ class LoaderListener(Listener):
 
 
 def _rank() -> tuple[int, int] | None:
-    """This rank, and how many there are."""
+    """This rank, and the number of ranks."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -174,8 +180,10 @@ def _rank() -> tuple[int, int] | None:
 
 
 def _may_wait_for_a_device(frames: list[FrameType]) -> bool:
-    """Whether an accelerator may be at work: no processor time is seen of it. Who waits in the standard library, in the
-    loader or in a collective does not wait for a device."""
+    """Whether an accelerator may be busy, which takes no CPU time.
+
+    A wait in the standard library, the loader or a collective is not a wait for a device.
+    """
     if not frames or not _has_accelerator():
         return False
     innermost = frames[0].f_code.co_filename

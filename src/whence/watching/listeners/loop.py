@@ -1,4 +1,4 @@
-"""What the loop sensors report: clearing, clipping, scheduling, switching modes, keeping and loading weights."""
+"""The loop listener: clearing, clipping, scheduling, modes, saving and loading of weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoopListener(Listener):
             if session.auditor.rounds.open:
                 session.goes_by()
             if kind is Kind.CLEAR:
-                # The update was made before this, and nobody said so.
+                # A manual update happened before this without any event.
                 session.hand.look()
             if kind is Kind.RESCALE:
                 session.tripwires.scale_ends(args[0], stack)
@@ -43,11 +43,11 @@ class LoopListener(Listener):
             else:
                 session.auditor.event(kind, stack, args, kwargs, result)
             if kind is Kind.SCHEDULE and getattr(args[0], "last_epoch", None) == 0:
-                # A schedule makes its first step while it is built.
+                # A scheduler makes its first step in its constructor.
                 session.explainer.builds.note(args[0], stack)
 
     def refused(self, exception: Exception) -> None:
-        """A method of torch's, written in Python, does not take what it is given."""
+        """Explain a PyTorch method, written in Python, that rejects its arguments."""
         if is_interrupt(exception) or are_transforms_active():
             return
         session = self.session
@@ -57,7 +57,7 @@ class LoopListener(Listener):
 
 
 def _metric(args: Any, kwargs: Any) -> float | None:
-    """What a schedule is given that waits for a metric to stop getting better. It has asked for the number itself by now."""
+    """The metric of a `ReduceLROnPlateau` step, which has read the value itself by now."""
     given = args[1] if len(args) > 1 else kwargs.get("metrics")
     if not isinstance(args[0], ReduceLROnPlateau):
         return None

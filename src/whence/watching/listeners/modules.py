@@ -1,4 +1,4 @@
-"""What the module sensor reports: the outermost module being entered, and one that raises."""
+"""The module listener: entries of outermost modules, and modules that raise."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ModuleListener(Listener):
         session.pace.note_inputs(module, args)
 
     def enters_as_ever(self, module: nn.Module, args: tuple[Any, ...]) -> bool:
-        """The short way for a step like all others."""
+        """The short path for a step like all others."""
         routine = self.session.routine
         return routine.on and not are_transforms_active() and routine.entered(module, args)
 

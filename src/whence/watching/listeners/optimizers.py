@@ -1,4 +1,4 @@
-"""What the optimizer sensor reports: optimizers being built, and their steps from just before to just after the update."""
+"""The optimizer listener: constructions, and steps from just before to just after the update."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OptimizerListener(Listener):
         super().__init__(session)
         self._loop = loop
         self._within: tuple[weakref.ref[Optimizer], int] | None = None
-        """The last step that was made within the backward under way, and how many there are with it."""
+        """The last step within the current backward, and the number of steps including it."""
 
     def optimizer_built(self, optimizer: Optimizer, stack: tuple[Site, ...]) -> None:
         session = self.session
@@ -57,7 +57,7 @@ class OptimizerListener(Listener):
         session.stop_if_asked()
 
     def _before_update(self, optimizer: Optimizer) -> None:
-        """Its gradients are there, and used next."""
+        """Check the gradients, which the update uses next."""
         session = self.session
         with session.looking():
             if session.passes.hand.on:
@@ -115,11 +115,11 @@ class OptimizerListener(Listener):
         self._within = weakref.ref(optimizer), steps
 
     def step_unseen(self, steps: int) -> None:
-        """A step under a tracer or a profiler is counted, and nothing else."""
+        """Count a step under a tracer or a profiler, which is not watched otherwise."""
         self.session.step = steps
 
     def backward_ended(self) -> None:
-        """The steps that were made within it are one, which is over now."""
+        """End the steps that were made within a backward, which count as one."""
         within, self._within = self._within, None
         optimizer = within[0]() if within is not None else None
         if within is None or optimizer is None:
@@ -131,7 +131,7 @@ class OptimizerListener(Listener):
         self._end_step(optimizer, within[1])
 
     def _note_update(self, optimizer: Optimizer, frame: FrameType | None) -> None:
-        """An optimizer of torch's own is one entry of the tape: it changed its weights."""
+        """Record the step of a PyTorch optimizer as one call that changed its weights."""
         tape, weights = self.session.tape, weights_of(optimizer)
         now = self.session.call_listener.current(frame)
         call = tape.begin(type(optimizer).step, (weights,), {}, stack=user_stack(frame), **now)

@@ -1,4 +1,4 @@
-"""What the transform sensor reports: calls of what `torch.func` gives."""
+"""The transform listener: calls of functions that `torch.func` returns."""
 
 from __future__ import annotations
 
