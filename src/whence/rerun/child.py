@@ -73,8 +73,7 @@ def run_in_child(question: Callable[[], T], patience: float = PATIENCE_SECONDS, 
         try:
             return question()
         except Exception as error:
-            # A further child would have failed only this question, so only this question fails
-            # here.
+            # As in a child of its own, a failure costs only this question.
             raise NotPossible("the question failed") from error
 
     def answer(writing: int) -> None:

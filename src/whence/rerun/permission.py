@@ -119,7 +119,7 @@ def _platform() -> str | None:
 
 
 def _accelerator() -> str | None:
-    """Return the accelerator in use, from PyTorch's Python state only.
+    """Return which accelerator forbids a fork, from PyTorch's Python state only.
 
     `torch.accelerator` may call the driver. The first call to a driver starts it, and then no
     process can be forked. MPS exists only on macOS, where nothing is forked.

@@ -69,8 +69,7 @@ class ModuleSensor(Sensor):
         self._root_frame = 0
         """The identity of the frame in which the outermost module's call runs."""
         self._within: dict[tuple[int, int], Scope] = {}
-        """Modules within the outermost one that made calls, by identity and the caller's
-        identity."""
+        """Modules within the outermost one that made calls, by identity and caller."""
         self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
         """The outermost module while only it has a hook, and its original hooks."""
         self._usual: dict[int, Scope] = {}

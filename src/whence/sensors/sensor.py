@@ -72,7 +72,7 @@ def uncounted(code: CodeType) -> CodeType:
 
 F = TypeVar("F", bound=Callable[..., Any])
 PASS_THROUGH: set[CodeType] = set()
-"""Code that passes the program's calls through sensors: the program runs only below this code."""
+"""Code that passes the program's calls on. Nothing else of Whence calls the program."""
 
 
 def passes_through(function: F) -> F:

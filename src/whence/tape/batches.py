@@ -44,7 +44,7 @@ class Form:
         """The path of each of these tensors."""
 
     def is_like_last(self, data: Any) -> bool:
-        """Return whether the data have the form of the last data.
+        """Return whether data has the same form as the data before it.
 
         This is the fast path for nearly all data: a flat sequence of tensors.
         """

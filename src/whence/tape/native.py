@@ -89,7 +89,7 @@ _stand_ins: dict[int, tuple[Any, Any]] = {}
 
 
 def original_of(func: Any) -> Any:
-    """Return the PyTorch function that the program has replaced by this one, or this one.
+    """Return the PyTorch function that this one replaces; the same one if it replaces none.
 
     A PyTorch function written in Python passes itself to a mode under the name that it has in its
     module. If the program has replaced that name, the replacement is not what is running.

@@ -156,8 +156,8 @@ class PassBook:
         """The tensors that they change."""
         self._handles: dict[Value, Handle] = {}
         self._loose_in: list[Score] | None = None
+        """The scores from which `_loose` was collected."""
         self._loose: list[tuple[Value, Handle]] = []
-        """The scores from which these were collected."""
         self._alike: dict[int, tuple[int, int]] = {}
         """By structure of the passes up to a backward: how many were kept, and the tape's length at
         the last."""
@@ -337,7 +337,7 @@ class PassBook:
     def note_handles(self, frames: list[FrameType]) -> None:
         """Note which variables hold the pass's inputs when backward begins.
 
-        Unrecorded passes use them.
+        A replay of an unrecorded pass finds its inputs by them.
         """
         structure = hash(tuple((call.name, call.site) for call in self.calls()))
         times, last = self._alike.get(structure, (0, 0))
