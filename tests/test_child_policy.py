@@ -455,7 +455,7 @@ def test_a_handler_that_is_held_back_ends_the_waiting() -> None:
     held.hold()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(NotPossible, match="a signal came"):
+        with pytest.raises(NotPossible, match="a signal arrived"):
             ask(partial(time.sleep, 600), 600)
         assert not _has_children()
     finally:

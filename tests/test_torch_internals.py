@@ -54,7 +54,7 @@ raise SystemExit(main(["run", "--json", document, script]))
 @pytest.mark.parametrize(
     ("lacking", "named"),
     [
-        ("torch._C", {"torch.func transforms", "torch calls", "updates within backward"}),
+        ("torch._C", {"torch.func transforms", "torch calls", "weight updates during backward"}),
         ("torch.utils.data", {"data loaders", "samples of data loader workers"}),
         ("torch.utils._pytree", {"tensors in nested containers"}),
         ("torch._functorch", {"torch.func transforms", "the origin of a NaN within torch.vmap"}),

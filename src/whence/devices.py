@@ -1,11 +1,12 @@
-"""The device policy: what may be asked of a device, and how, without making the program wait for it.
+"""The device policy: how to query a device without making the program wait for it.
 
-Reading a value that an accelerator computes waits until it has computed it. The program runs ahead of the device, and
-such a wait takes that lead away. So in steady state nothing is read from an accelerator: values are copied to the host
-without blocking, and read when an event says that they have arrived (`tape/readings.py`).
+Reading a value from an accelerator waits until it has been computed. The program runs ahead of the
+device, and such a wait destroys that lead. So in steady state nothing is read from an accelerator:
+values are copied to the host without blocking, and read when an event reports their arrival
+(`tape/readings.py`).
 
-Everything here goes through torch's device-generic API (`torch.accelerator`, `torch.get_device_module`), where this torch
-has it, so that CUDA, ROCm, XPU, MPS and out-of-tree backends are treated alike.
+Everything here uses PyTorch's device-generic API (`torch.accelerator`, `torch.get_device_module`)
+if this version has it, so that CUDA, ROCm, XPU, MPS and out-of-tree backends are treated alike.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.utils import backend_registration
 
 HOST_TYPES = frozenset({"cpu", "meta"})
 SMALL_LOOK = 64 * 2**20
-"""What a look may take on a device that does not say how much memory it has."""
+"""Memory that a check may use on a device that does not report its free memory."""
 
 
 class Event(Protocol):
@@ -32,11 +33,11 @@ class Event(Protocol):
 
 @dataclass(slots=True)
 class StandIn:
-    """For tests: CPU tensors are treated as those of an accelerator that is `delay` steps behind the program."""
+    """For tests: treat CPU tensors as those of an accelerator `delay` steps behind the program."""
 
     delay: int = 1
     recorded: int = 0
-    """Events so far: this is the stand-in's clock."""
+    """Events so far: the stand-in's clock."""
 
 
 stand_in: StandIn | None = None
@@ -47,12 +48,12 @@ stand_in: StandIn | None = None
 
 
 def reads_are_free(device: torch.device) -> bool:
-    """Whether a value on this device can be read without waiting for the device."""
+    """Return whether a value on this device can be read without waiting for the device."""
     return device.type in HOST_TYPES and stand_in is None
 
 
 class _StandInEvent:
-    """As a device's event, which comes true some steps later."""
+    """An event that completes some steps later."""
 
     def __init__(self, clock: StandIn) -> None:
         self._clock = clock
@@ -88,7 +89,7 @@ def event_on(device: torch.device) -> Event:
 
 
 def record_event(event: Event, device: torch.device) -> None:
-    """Mark the place that the queue of the device has now come to."""
+    """Mark the current end of the device's queue."""
     stream_of = getattr(module_of(device), "current_stream", None) if stand_in is None else None
     if stream_of is not None and device.type != "mps":
         event.record(stream_of(device))
@@ -97,7 +98,7 @@ def record_event(event: Event, device: torch.device) -> None:
 
 
 def host_memory(rows: int, columns: int) -> torch.Tensor:
-    """Memory that a device can copy to by itself (pinned), where there is such memory."""
+    """Return memory that a device can copy to asynchronously (pinned), if available."""
     if stand_in is None:
         try:
             return torch.zeros(rows, columns, dtype=torch.float32, device="cpu", pin_memory=True)
@@ -113,7 +114,7 @@ _modules: dict[str, Any] = {}
 
 
 def module_of(device: torch.device | str) -> Any:
-    """torch's module for a kind of device: `torch.cuda` for cuda. None if this torch has none."""
+    """Return PyTorch's module for a device type: `torch.cuda` for cuda. None if it has none."""
     kind = device if isinstance(device, str) else device.type
     known = _modules.get(kind)
     if known is None:
@@ -127,7 +128,10 @@ def module_of(device: torch.device | str) -> Any:
 
 
 def _built() -> tuple[str, ...]:
-    """The kinds of accelerator that this torch was built for. `torch.accelerator` might ask a driver, which breaks forks."""
+    """Return the accelerator types that this PyTorch was built for.
+
+    `torch.accelerator` might call a driver, which breaks forks.
+    """
     found = []
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         found.append("cuda")
@@ -151,7 +155,10 @@ _known = vars(torch)
 
 
 def kinds() -> Sequence[str]:
-    """The kinds of accelerator that a program can use: also those that a package has registered when it was imported."""
+    """Return the accelerator types that a program can use.
+
+    These include those that a package registered when it was imported.
+    """
     extra = getattr(backend_registration, "_privateuse1_backend_name", None)
     if extra not in _known and "hpu" not in _known:
         return BUILT
@@ -159,7 +166,7 @@ def kinds() -> Sequence[str]:
 
 
 def used_module() -> Any:
-    """torch's module for the accelerator that the program has begun to use, or None. Asking does not begin it."""
+    """Return PyTorch's module for the accelerator in use, or None. Does not initialize it."""
     for kind in kinds():
         module = module_of(kind)
         if module is not None and _is_initialized(module):
@@ -179,12 +186,15 @@ def _is_initialized(module: Any) -> bool:
 
 
 def is_in_use() -> bool:
-    """Whether the program has begun to use an accelerator. Such a process must not be forked."""
+    """Return whether the program uses an accelerator. Such a process must not be forked."""
     return used_module() is not None
 
 
 def is_capturing() -> bool:
-    """Whether the operations of the current stream go into a graph (CUDA graphs): none may be added then."""
+    """Return whether the current stream is captured into a graph (CUDA graphs).
+
+    No operation may be added then.
+    """
     module = used_module()
     asks = getattr(module, "is_current_stream_capturing", None) if module is not None else None
     return asks is not None and bool(asks())
@@ -201,11 +211,14 @@ class RandomState(NamedTuple):
 
 
 AnyRandomState = torch.Tensor | RandomState
-"""A plain tensor where there is only the CPU's."""
+"""A plain tensor if there is only the CPU's state."""
 
 
 def random_state() -> AnyRandomState:
-    """Where torch's random streams are now. These states are in the host's memory: asking for them waits for no device."""
+    """Return the states of PyTorch's random streams.
+
+    They are in host memory, so reading them waits for no device.
+    """
     cpu, module = torch.default_generator.get_state(), used_module()
     if module is None:
         return cpu
@@ -223,7 +236,10 @@ def restore_random_state(state: AnyRandomState) -> None:
 
 
 def _indices(module: Any) -> list[tuple[int, ...]]:
-    """What `get_rng_state` is asked with, for each device. MPS has one device, and takes no number."""
+    """Return the arguments of `get_rng_state` for each device.
+
+    MPS has one device, and takes no index.
+    """
     if module is None or module is getattr(torch, "mps", None):
         return [()] if module is not None else []
     return [(each,) for each in range(module.device_count())]
@@ -233,7 +249,10 @@ def _indices(module: Any) -> list[tuple[int, ...]]:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that a device could still give, those that torch keeps for itself included. None if it does not say."""
+    """Return the bytes that a device can still provide, PyTorch's cache included.
+
+    None if the device does not report them.
+    """
     module = module_of(device)
     info = getattr(module, "mem_get_info", None)
     if info is None and hasattr(torch, "accelerator"):
@@ -252,13 +271,16 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def has_room(device: torch.device, size: int) -> bool:
-    """Whether a look may take so many bytes of a device. One that fills up a GPU would end the program."""
+    """Return whether a check may use so many bytes of a device.
+
+    Filling up a GPU would end the program.
+    """
     if device.type in HOST_TYPES:
         return True
     free = free_memory(device)
     if free is not None:
         return free > 2 * size
-    # What the program itself once had, and has given back since, fits again.
+    # Memory that the program once used, and has freed since, is available again.
     module = module_of(device)
     spare = _asked(module, "max_memory_allocated", device) - _asked(
         module, "memory_allocated", device

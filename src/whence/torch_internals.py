@@ -1,8 +1,8 @@
-"""PyTorch's private names, each with a fallback for a torch that lacks it.
+"""PyTorch's private names, each with a fallback for a version that lacks it.
 
-This is the only file of Whence that names them. A torch without one of them costs the capability
-that it served and not the tool: the fallback answers "unknown", and the report says what was not
-watched (`missing_capabilities`). Names without a capability have a fallback that serves as well.
+This is the only file of Whence that uses them. A missing name disables the capability that depends
+on it and not the tool: the fallback answers "unknown", and the report says what was not watched
+(`missing_capabilities`). Names without a capability have an equivalent fallback.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _missing: dict[str, str] = {}
 
 
 def missing_capabilities() -> list[str]:
-    """What this torch does not let Whence watch, with the private name that it lacks."""
+    """Return what this PyTorch does not let Whence watch, with the private name that it lacks."""
     version = str(torch.__version__).partition("+")[0]
     return [f"{what}: torch {version} has no {name}" for what, name in _missing.items()]
 
 
 def _find(path: str, fallback: Any, capability: str = "") -> Any:
-    """The thing behind a dotted path, or the fallback; a capability that depends on it is noted."""
+    """Return the object at a dotted path, or the fallback; note a capability that depends on it."""
     try:
         return _resolve(path)
     except Exception:
-        # An import that fails in another way than with ImportError is missing just as well.
+        # An import that fails with another exception than ImportError counts as missing, too.
         if capability:
             _missing.setdefault(capability, path)
         return fallback
@@ -56,7 +56,7 @@ def _file_of(path: str, capability: str) -> str:
 
 
 class Absent:
-    """A class that nothing is an instance of."""
+    """A class without instances."""
 
 
 def _refuse(*_: Any) -> Any:
@@ -66,35 +66,35 @@ def _refuse(*_: Any) -> Any:
 # function and dispatch modes
 
 CALLS = "torch calls"
-MODES = "programs that use a dispatch mode of their own"
+MODES = "programs with their own dispatch modes"
 
 DeviceContext: Any = _find("torch.utils._device.DeviceContext", Absent)
 function_depth: Callable[[], int] = _find("torch._C._len_torch_function_stack", lambda: 0, CALLS)
-"""How many function modes are on in this thread."""
+"""The number of active function modes in this thread."""
 _function_mode_at: Callable[[int], Any] = _find("torch._C._get_function_stack_at", _refuse, CALLS)
 push_function_mode: Callable[[Any], None] = _find("torch.overrides._push_mode", _refuse, CALLS)
 pop_function_mode: Callable[[], Any] = _find("torch.overrides._pop_mode", _refuse, CALLS)
 dispatch_depth: Callable[[], int] = _find("torch._C._len_torch_dispatch_stack", lambda: 0, MODES)
-"""How many dispatch modes are on in this thread."""
+"""The number of active dispatch modes in this thread."""
 _dispatch_modes: Callable[[], list[Any]] = _find(
     "torch.utils._python_dispatch._get_current_dispatch_mode_stack", None, MODES
 )
 
 
 def function_modes() -> list[Any] | None:
-    """The function modes that are on in this thread, outermost first; None if unknown."""
+    """Return the active function modes of this thread, outermost first; None if unknown."""
     if CALLS in _missing:
         return None
     return [_function_mode_at(level) for level in range(function_depth())]
 
 
 def dispatch_modes() -> list[Any] | None:
-    """The dispatch modes that are on in this thread, outermost first; None if unknown."""
+    """Return the active dispatch modes of this thread, outermost first; None if unknown."""
     return list(_dispatch_modes()) if _dispatch_modes is not None else None
 
 
 def take_off_function_mode(mode: Any) -> bool:
-    """Remove a mode from the stack, from below others too; False if it is not on this thread's."""
+    """Remove a mode from this thread's stack, even from below others; False if it is not on it."""
     modes = function_modes()
     if modes is None or not any(each is mode for each in modes):
         return False
@@ -119,7 +119,7 @@ is_transformed: Callable[[Any], bool] = _find(
 )
 """Whether a tensor belongs to a `torch.func` transform, and has no values of its own."""
 graph_task: Callable[[], int] = _find(
-    "torch._C._current_graph_task_id", lambda: -1, "updates within backward"
+    "torch._C._current_graph_task_id", lambda: -1, "weight updates during backward"
 )
 """The number of the backward pass that runs in this thread, -1 if none does."""
 next_node_number: Callable[[], int] = _find(
@@ -127,13 +127,13 @@ next_node_number: Callable[[], int] = _find(
 )
 """Autograd's number for the node that it will make next."""
 SAVED_TENSORS_SHOW_DATA = hasattr(_find("torch._C._autograd.SavedTensor", None), "data")
-"""From torch 2.7 on a node shows the memory of what it saved, also after a change in place."""
+"""From torch 2.7 on, a node exposes its saved tensors' memory, even after an in-place change."""
 _engine = _find("torch.autograd.Variable._execution_engine", None)
 _top_hooks: Callable[[bool], Any] | None = _find(
     "torch._C._autograd._top_saved_tensors_default_hooks", None
 )
 is_profiling: Callable[[], bool] = _find("torch._C._autograd._profiler_enabled", lambda: False)
-"""Whether a profiler is on. Unknown counts as no: then it merely counts some calls more."""
+"""Whether a profiler is on. Unknown counts as no: then the profiler counts a few more calls."""
 _is_tracing: Callable[[], bool] = _find("torch.jit.is_tracing", lambda: False)
 tracing_state: Callable[[], Any] = _find(
     "torch._C._get_tracing_state", lambda: _is_tracing() or None
@@ -142,12 +142,15 @@ tracing_state: Callable[[], Any] = _find(
 
 
 def input_metadata(node: Any) -> Sequence[Any]:
-    """Shapes, types and devices of the gradients that a node receives; none where torch (before 2.5) does not tell."""
+    """Return shapes, types and devices of the gradients that a node receives.
+
+    Empty before torch 2.5, which does not expose them.
+    """
     return getattr(node, "_input_metadata", ())
 
 
 def run_backward(loss: torch.Tensor) -> None:
-    """Do what `loss.backward()` does, without the Python around it that modes are shown first."""
+    """Do what `loss.backward()` does, without its Python wrapper, which modes see first."""
     if _engine is None:
         torch.autograd.backward(loss, torch.ones_like(loss), retain_graph=True)
         return
@@ -163,7 +166,7 @@ def run_backward(loss: torch.Tensor) -> None:
 
 
 def may_have_saved_tensor_hooks() -> bool:
-    """Whether somebody's hooks see what autograd saves now; True where torch (before 2.8) does not say."""
+    """Return whether saved-tensor hooks are active; True before torch 2.8, where it is unknown."""
     return _top_hooks is None or _top_hooks(False) is not None
 
 
@@ -172,7 +175,7 @@ def may_have_saved_tensor_hooks() -> bool:
 WithoutSubclasses: Callable[[], AbstractContextManager[None]] = _find(
     "torch._C.DisableTorchFunctionSubclass", nullcontext
 )
-"""While Whence looks, subclasses of tensors are asked for nothing: even their shape may be code of the program's."""
+"""Bypasses tensor subclasses while Whence inspects: even their shape may run program code."""
 
 
 # operations
@@ -246,7 +249,7 @@ RunningNorm: Any = _find(
     "torch.nn.modules.batchnorm._NormBase",
     (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
 )
-"""Norms that may keep running statistics: instance norms are among them."""
+"""Norms that may keep running statistics, including instance norms."""
 Dropout: Any = _find(
     "torch.nn.modules.dropout._DropoutNd",
     (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
@@ -256,7 +259,7 @@ MODULE_CALL: CodeType = _find("torch.nn.Module._call_impl.__code__", nn.Module._
 global_forward_pre_hooks: dict[int, Any] | None = _find(
     "torch.nn.modules.module._global_forward_pre_hooks", None
 )
-"""None where torch keeps them elsewhere: then they stay on as long as the sensor is."""
+"""None if PyTorch keeps them elsewhere: then they stay on as long as the sensor is."""
 global_forward_hooks: dict[int, Any] | None = _find(
     "torch.nn.modules.module._global_forward_hooks", None
 )
@@ -265,11 +268,11 @@ _global_backward_pre_hooks: dict[int, Any] = _find(
     "torch.nn.modules.module._global_backward_pre_hooks", {}
 )
 validate_sample: Any = _find("torch.distributions.Distribution._validate_sample", None)
-"""The method by which a distribution refuses a sample of another shape."""
+"""The method by which a distribution rejects a sample of another shape."""
 
 
 def global_hooks() -> list[dict[int, Any]]:
-    """The hooks of all modules, for forward and backward."""
+    """Return the hooks of all modules, for forward and backward."""
     forward = (global_forward_pre_hooks, global_forward_hooks)
     return [
         _global_backward_hooks,
@@ -279,13 +282,13 @@ def global_hooks() -> list[dict[int, Any]]:
 
 
 def optimized_module_class() -> type | None:
-    """The class of modules that `torch.compile` makes, if the compiler was imported already."""
+    """Return the class of modules made by `torch.compile`, if the compiler was imported."""
     found = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
     return found if isinstance(found, type) else None
 
 
 def forced_eager() -> AbstractContextManager[Any]:
-    """Run what `torch.compile` has compiled as plain Python; before torch 2.6 compiled parts stay compiled."""
+    """Run compiled code as plain Python; before torch 2.6 compiled parts stay compiled."""
     set_stance = getattr(torch.compiler, "set_stance", None)
     return set_stance("force_eager") if set_stance is not None else nullcontext()
 
@@ -294,16 +297,20 @@ FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"
 
 
 def fake_tensor_mode() -> Any:
-    """A mode whose tensors have shapes and no values. Imported when asked for: it brings much with it."""
+    """Return a mode whose tensors have shapes and no values.
+
+    Imported on demand: it imports much else.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def is_internal(exception: type[BaseException]) -> bool:
-    """Whether torch raises exceptions of a class to itself: checkpointing ends a recomputation so.
+    """Return whether PyTorch uses an exception class internally.
 
-    A private class of its C++ is for programs: `torch.linalg.LinAlgError` is `_LinAlgError` there.
+    Checkpointing stops a recomputation with one. A private class of its C++ is for programs:
+    `torch.linalg.LinAlgError` is `_LinAlgError` there.
     """
     home = exception.__module__
     return exception.__name__.startswith("_") and home.startswith("torch.") and home != "torch._C"
@@ -331,11 +338,11 @@ class _Unwrapped:
 
 
 ExceptionWrapper: Any = _find("torch._utils.ExceptionWrapper", _Unwrapped, WORKERS)
-"""What a worker sends home in place of a batch, if something was raised there."""
+"""What a worker sends back in place of a batch, if an exception was raised there."""
 
 
 def become_worker(number: int, *, workers: int, seed: int, dataset: Any) -> None:
-    """Have `get_worker_info` in this process answer as it does in a data loader's worker."""
+    """Make `get_worker_info` in this process answer as it does in a data loader's worker."""
     if _worker is not None:
         _worker._worker_info = _worker.WorkerInfo(
             id=number, num_workers=workers, seed=seed, dataset=dataset
@@ -343,12 +350,12 @@ def become_worker(number: int, *, workers: int, seed: int, dataset: Any) -> None
 
 
 def numpy_seed_of_worker(base: int, number: int) -> Any:
-    """What torch seeds numpy with in a worker; None if this torch does not."""
+    """Return PyTorch's NumPy seed for a worker; None if this PyTorch does not seed NumPy."""
     generate = getattr(_worker, "_generate_state", None)
     return generate(base, number) if generate is not None else None
 
 
 def do_not_end_workers() -> None:
-    """In a child process: an iterator that is freed there would send the parent's workers home."""
+    """Stop an iterator that is freed in a child process from ending the parent's workers."""
     if WorkerIterator is not Absent:
         WorkerIterator._shutdown_workers = lambda _: None

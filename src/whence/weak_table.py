@@ -1,9 +1,9 @@
 """Tables about the program's objects that keep none alive and run no Python when one dies.
 
-The program releases an object at any point, and the callbacks of weak references run there. While
-one that is written in Python runs, a signal handler of the program may run too, and Python drops
-what is raised in a callback ("Exception ignored in"). So no callback of Whence is Python: here each
-is `dict.pop`, which is C. `WeakKeyDictionary`, `WeakSet`, `weakref.finalize` and `__del__` all run
+The program may free an object at any point, and the callbacks of weak references run there. While a
+callback written in Python runs, a signal handler of the program may run too, and Python drops what
+is raised in a callback ("Exception ignored in"). So no callback of Whence is Python: here each is
+`dict.pop`, which is C. `WeakKeyDictionary`, `WeakSet`, `weakref.finalize` and `__del__` all run
 Python, and are not used.
 """
 
@@ -19,16 +19,16 @@ D = TypeVar("D")
 
 
 def removing_ref(thing: K, table: dict[int, Any]) -> weakref.ref[K]:
-    """Refer to a thing; the table's entry under its identity goes with it, if the reference is kept.
+    """Return a weak reference that removes the thing's entry from a table when the thing dies.
 
-    Another object can have the same identity only after that. The callback is called with the
-    reference, which `pop` takes for its default.
+    The reference must be kept. Another object can get the same identity only after that. The
+    callback is called with the reference, which `pop` takes as its default.
     """
     return weakref.ref(thing, partial(table.pop, id(thing)))
 
 
 class WeakTable(Generic[K, V]):
-    """What is known of objects, by identity: no object is asked for its hash or compared."""
+    """What is known of objects, by identity: no object is hashed or compared."""
 
     __slots__ = ("_entries",)
 
@@ -60,7 +60,7 @@ class WeakTable(Generic[K, V]):
         return self[thing]
 
     def pop(self, thing: K) -> None:
-        """Forget a thing, if it is known."""
+        """Remove a thing, if it is known."""
         if thing in self:
             del self._entries[id(thing)]
 
@@ -75,7 +75,7 @@ class WeakTable(Generic[K, V]):
         return len(self._entries)
 
     def things(self) -> list[K]:
-        """Those that are alive, in the order in which they came."""
+        """Return the live objects, in the order in which they were added."""
         return [thing for ref, _ in list(self._entries.values()) if (thing := ref()) is not None]
 
     def values(self) -> list[V]:

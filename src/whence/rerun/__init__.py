@@ -1,1 +1,1 @@
-"""Run something again. The program's own Python runs only in a child process."""
+"""Run code again. The program's own Python runs only in a child process."""

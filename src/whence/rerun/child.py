@@ -1,7 +1,7 @@
-"""Run something in a forked child process, where the program's own Python leaves no trace.
+"""Run code in a forked child process, where the program's own Python leaves no trace.
 
-This is the only place that forks. The child can read the world and change nothing in it; the
-parent waits, and whatever interrupts it there, the child has ended when it goes on.
+This is the only place that forks. The child can read everything and change nothing outside of
+itself. The parent waits. Whatever interrupts it, the child has ended when the parent continues.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ PATIENCE_SECONDS = 20.0
 GRACE_SECONDS = 2.0
 """How long a child may take to end after it has closed its pipe."""
 SIGNALS_EVERY = 0.05
-"""Seconds between two looks whether a signal waits for the program."""
+"""Seconds between two checks for a signal that is due for the program."""
 CHUNK = 1 << 16
 PARENT_DEATH_SIGNAL = 1
 """An option of prctl."""
 
 
 class NotPossible(Exception):
-    """No answer from a child process: none may be forked, or it died or took too long."""
+    """No answer from a child process: it may not be forked, it died, or it took too long."""
 
 
 _is_child = False
@@ -65,15 +65,15 @@ ACTS = (
 
 
 def run_in_child(question: Callable[[], T], patience: float = PATIENCE_SECONDS, *, need: Need) -> T:
-    """Ask a question in a forked child, and return its answer, which must be plain data.
+    """Answer a question in a forked child and return the answer, which must be plain data.
 
-    `need` says in the report what could not be done where no child may be forked.
+    If no child may be forked, `need` says in the report what could not be done.
     """
     if _is_child:
         try:
             return question()
         except Exception as error:
-            # In a child of its own it would cost this one question as well, and no other.
+            # As in a child of its own, a failure costs only this question.
             raise NotPossible("the question failed") from error
 
     def answer(writing: int) -> None:
@@ -87,7 +87,7 @@ def run_in_child(question: Callable[[], T], patience: float = PATIENCE_SECONDS, 
         while chunk := read_chunk(reading, deadline - monotonic()):
             chunks.append(chunk)
         if chunk is None:
-            raise NotPossible("the child took too long, or a signal came for the program")
+            raise NotPossible("the child took too long, or a signal arrived for the program")
         return b"".join(chunks)
 
     data, _ = _with_child(answer, listen, need=need)
@@ -99,7 +99,7 @@ def run_in_child(question: Callable[[], T], patience: float = PATIENCE_SECONDS, 
 
 
 def run_where_safe(calls: Iterable[Call], question: Callable[[], T]) -> T:
-    """Ask here if running these calls again runs nothing but PyTorch; else in a child."""
+    """Answer here if repeating these calls runs only PyTorch; otherwise in a child."""
     if all(runs_only_torch(call.func) for call in calls):
         return question()
     return run_in_child(question, need=Need.STEP)
@@ -108,20 +108,21 @@ def run_where_safe(calls: Iterable[Call], question: Callable[[], T]) -> T:
 def follow_child(
     live: Callable[[int], None], listen: Callable[[int], T], *, need: Need
 ) -> tuple[T, int | None]:
-    """Live in a forked child and listen to what it writes, until `listen` has heard enough.
+    """Run `live` in a forked child, and read its output until `listen` returns.
 
-    Returns what `listen` returns, and the child's exit code, negative for a signal; None if
-    somebody else has reaped it. Other processes are silent in the child, and do not hang up.
+    Returns what `listen` returns, and the child's exit code, negative for a signal; None if other
+    code has reaped the child. In the child, connections to other processes are silent and do not
+    close.
     """
     return _with_child(live, listen, need=need, hangs_up=False)
 
 
 def read_chunk(reading: int, seconds: float) -> bytes | None:
-    """Return what a pipe has next, nothing at its end; None if nothing comes for so long.
+    """Return the next data of a pipe, empty at its end; None after a timeout.
 
-    A signal for the program, whose handler is held back, ends the waiting.
+    A signal for the program, whose handler is held back, ends the wait.
     """
-    # `select.select` knows no descriptor above 1023.
+    # `select.select` supports no descriptor above 1023.
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     deadline = monotonic() + seconds
@@ -133,7 +134,7 @@ def read_chunk(reading: int, seconds: float) -> bytes | None:
 
 @contextlib.contextmanager
 def without_further_processes() -> Iterator[None]:
-    """Refuse to fork within, where this is a child: its processes would outlive it."""
+    """Refuse to fork within this context in a child: its processes would outlive it."""
     global _may_fork
     before, _may_fork = _may_fork, False
     try:
@@ -144,7 +145,7 @@ def without_further_processes() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Child:
-    """What must be closed and reaped. Lists, so that each thing is dealt with once."""
+    """What must be closed and reaped. Lists, so that each item is handled once."""
 
     pipe: list[tuple[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -152,7 +153,7 @@ class _Child:
     code: int | None = None
 
     def end(self, grace: float) -> None:
-        """Close the pipe, let the child end by itself or kill it, and reap it."""
+        """Close the pipe, wait for the child to end or kill it, and reap it."""
         if self.pipe:
             self.ends += self.pipe.pop()
         while self.ends:
@@ -162,9 +163,9 @@ class _Child:
                 self._reap(grace)
         except ChildProcessError as error:
             if error.errno != errno.ECHILD:
-                # The program's own, raised by a signal handler.
+                # The program's own exception, raised by a signal handler.
                 raise
-            # The program waits for all children in another thread, and was faster.
+            # Another thread of the program waits for all children, and reaped this one first.
             self.pids.clear()
 
     def _reap(self, grace: float) -> None:
@@ -176,7 +177,7 @@ class _Child:
                 self.code = os.waitstatus_to_exitcode(status)
                 return
             if monotonic() >= deadline:
-                # It has not been reaped yet, so this is still its process id.
+                # Not reaped yet, so this is still its process id.
                 os.kill(self.pids[0], signal.SIGKILL)
                 deadline = float("inf")
             sleep(0.001)
@@ -189,7 +190,10 @@ def _with_child(
     need: Need,
     hangs_up: bool = True,
 ) -> tuple[T, int | None]:
-    """Fork, and listen. However this is left, the child is gone and its pipe is closed."""
+    """Fork, and listen.
+
+    However this ends, the child is gone and its pipe is closed.
+    """
     if (reason := can_fork()) is not None:
         note_loss(need, reason)
         raise NotPossible(f"{need}, because {reason}")
@@ -198,7 +202,7 @@ def _with_child(
     try:
         _fork(child, live, hangs_up)
         heard = listen(child.ends[0])
-        # At the end of its pipe the child is ending by itself, and its exit code counts.
+        # A child at the end of its pipe is exiting by itself, and its exit code counts.
         grace = GRACE_SECONDS if read_chunk(child.ends[0], 0.0) == b"" else 0.0
     except OSError as error:
         # An error without a number is the program's, raised by a signal handler.
@@ -211,17 +215,18 @@ def _with_child(
         try:
             child.end(grace)
         except BaseException:
-            # A signal handler has raised once more.
+            # Another signal handler has raised.
             child.end(0.0)
             raise
     return heard, child.code
 
 
 def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
-    """Fork with signals held back, so that the child never runs a handler of the program's."""
+    """Fork with signals held back, so that the child never runs the program's handlers."""
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    # Another thread may take a signal: its handler would run in an at-fork callback, which swallows what it raises.
+    # Another thread may receive a signal. Its handler would run in an at-fork callback, which
+    # swallows exceptions.
     held = HeldSignals()
     held.hold()
     try:
@@ -233,11 +238,11 @@ def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
             try:
                 _live(live, child.pipe[0][1], _Beginning(parent, mask, hangs_up))
             finally:
-                # Whatever happens, a child must not go on as if it were the program.
+                # Whatever happens, a child must not continue as if it were the program.
                 os._exit(1)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        # Handlers that were held back run now, and may raise out of this.
+        # Handlers that were held back run now, and may raise.
         for number, handler in held.release():
             handler(number, sys._getframe(1))
     child.ends += child.pipe.pop()
@@ -256,11 +261,11 @@ class _Beginning:
     parent: int
     mask: set[int]
     hangs_up: bool
-    """Whether whoever is at the other end of a pipe has hung up for the child, or is silent."""
+    """Whether the other end of a pipe appears closed to the child, or is silent."""
 
 
 def _live(live: Callable[[int], None], writing: int, beginning: _Beginning) -> NoReturn:
-    """The whole life of a child. No exit handler runs at its end."""
+    """Run a child from start to end. No exit handler runs at its end."""
     status = 1
     try:
         complaints = os.dup(2) if "WHENCE_DEBUG" in os.environ else None
@@ -276,7 +281,7 @@ def _live(live: Callable[[int], None], writing: int, beginning: _Beginning) -> N
 
 
 def _begin(beginning: _Beginning, kept: set[int | None]) -> None:
-    """Cut the child off from the screen, the files, the signals and the memory of its parent."""
+    """Isolate the child from its parent's terminal, files, signals and memory."""
     _end_with(beginning.parent)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -284,23 +289,23 @@ def _begin(beginning: _Beginning, kept: set[int | None]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, beginning.mask)
     _cut_off(kept, hangs_up=beginning.hangs_up)
-    # After their descriptors: a stream that is freed here writes what it still holds.
+    # After their descriptors: a stream that is freed here flushes its buffer.
     sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
     keep_to_itself()
     torch.set_num_threads(1)
-    # Events are no files: a loader's iterator that is freed here would end the parent's workers.
+    # Events are not files: a loader's iterator that is freed here would end the parent's workers.
     Event.set = lambda _: None  # type: ignore[assignment, method-assign]
     do_not_end_workers()
     torch.save = torch.serialization.save = _save  # type: ignore[assignment]
     global _is_child
     _is_child = True
     run_everything()
-    sys.addaudithook(_only_look)
+    sys.addaudithook(_read_only)
     refuse_writes()
 
 
 def _end_with(parent: int) -> None:
-    """Have the child killed if its parent dies: nobody would be left to end it."""
+    """Have the child killed if its parent dies, because then nothing else would end it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -310,29 +315,29 @@ def _end_with(parent: int) -> None:
 def _cut_off(kept: set[int | None], *, hangs_up: bool) -> None:
     """Replace every open file by one that the parent does not share.
 
-    What comes through a pipe, a socket or the keyboard comes once, and belongs to the parent. A
-    plain file has one position for parent and child: it is opened again, to be read.
+    Data from a pipe, a socket or the keyboard arrives once, and belongs to the parent. A regular
+    file has one position for parent and child, so it is reopened for reading.
     """
-    nobody = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     silence = -1 if hangs_up else _silence()
-    kept = {*kept, nobody, silence}
+    kept = {*kept, null, silence}
     for number in (0, 1, 2):
-        os.dup2(nobody, number)
+        os.dup2(null, number)
     for number in _open_files():
         with contextlib.suppress(OSError):
             mode = os.fstat(number).st_mode
             if number in kept:
                 continue
             if stat.S_ISREG(mode):
-                _open_again(number, nobody)
+                _open_again(number, null)
             elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-                os.dup2(nobody if hangs_up else silence, number)
+                os.dup2(null if hangs_up else silence, number)
             elif os.isatty(number):
-                os.dup2(nobody, number)
+                os.dup2(null, number)
 
 
 def _silence() -> int:
-    """Return a descriptor from which nothing ever comes, and that never ends."""
+    """Return a descriptor that never delivers data and never ends."""
     import socket
 
     ours, theirs = socket.socketpair()
@@ -340,16 +345,16 @@ def _silence() -> int:
     return ours.detach()
 
 
-def _open_again(number: int, nobody: int) -> None:
+def _open_again(number: int, null: int) -> None:
     position = os.lseek(number, 0, os.SEEK_CUR)
     try:
-        anew = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
+        reopened = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
     except OSError:
-        os.dup2(nobody, number)
+        os.dup2(null, number)
         return
-    os.lseek(anew, position, os.SEEK_SET)
-    os.dup2(anew, number)
-    os.close(anew)
+    os.lseek(reopened, position, os.SEEK_SET)
+    os.dup2(reopened, number)
+    os.close(reopened)
 
 
 def _open_files() -> list[int]:
@@ -357,8 +362,8 @@ def _open_files() -> list[int]:
     return [int(name) for name in listed if int(name) > 2]
 
 
-def _only_look(event: str, args: tuple[Any, ...]) -> None:
-    """Let code that runs a second time read the world, and not change it. An audit hook."""
+def _read_only(event: str, args: tuple[Any, ...]) -> None:
+    """Audit hook: let code that runs a second time read everything and change nothing."""
     if event == "open":
         path, mode, flags = args
         if not isinstance(path, str | bytes) or path in (os.devnull, os.devnull.encode()):
@@ -368,13 +373,13 @@ def _only_look(event: str, args: tuple[Any, ...]) -> None:
             raise PermissionError(f"{path!r} is not written a second time")
     elif event.startswith("os.kill"):
         if not _is_own(args[0]):
-            raise PermissionError("no other process gets a signal a second time")
+            raise PermissionError("no signal is sent to another process a second time")
     elif event.startswith(ACTS) or (event.startswith("os.fork") and not _may_fork):
         raise PermissionError(f"{event} is not done a second time")
 
 
 def _is_own(pid: int) -> bool:
-    """Whether a process is this child, or was started by it."""
+    """Return whether a process is this child, or was started by it."""
     if pid == os.getpid():
         return True
     try:
@@ -385,7 +390,7 @@ def _is_own(pid: int) -> bool:
 
 
 def _save(_obj: Any, file: Any, *args: Any, **kwargs: Any) -> None:
-    """Stand in for `torch.save`, which opens files without Python's knowledge."""
+    """Replace `torch.save`, which opens files in C++ where no audit hook sees it."""
     if isinstance(file, str | os.PathLike):
         raise PermissionError(f"{os.fspath(file)!r} is not written a second time")
     _torch_save(_obj, file, *args, **kwargs)

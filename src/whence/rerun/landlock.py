@@ -1,8 +1,8 @@
-"""Have the kernel refuse all writes to files, and all new TCP connections, in this process.
+"""Have the kernel refuse all file writes and new TCP connections in this process.
 
-Python's audit events show only what goes through Python: `torch.save`, HDF5, Arrow and safetensors
-write through C++ or Rust. Linux's Landlock refuses these too, and cannot be switched off again.
-Constants are those of linux/landlock.h.
+Python's audit events show only what goes through Python, but `torch.save`, HDF5, Arrow and
+safetensors write through C++ or Rust. Linux's Landlock refuses these too, and cannot be switched
+off again. The constants are from linux/landlock.h.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def refuse_writes() -> bool:
-    """Restrict this process; False where the kernel has no Landlock. Only ever in a child."""
+    """Restrict this process, only ever a child; return False if the kernel has no Landlock."""
     if not sys.platform.startswith("linux"):
         return False
     kernel = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
-"""Decide whether a child process may be forked, and keep what was lost where it may not.
+"""Decide whether a child process may be forked, and record what is lost if not.
 
-A fork must not be seen by the program: no SIGCHLD for its handler, no call of its at-fork
-callbacks. It must be safe as well: a process that uses an accelerator cannot be forked.
+The program must not notice a fork: no SIGCHLD for its handler, no call of its at-fork callbacks.
+The fork must also be safe: a process that uses an accelerator cannot be forked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEEPEST = 4
 
 
 class Need(StrEnum):
-    """What needs a child process, as the report says it where none may be forked."""
+    """What needs a child process, in the report's words if none may be forked."""
 
     BACKWARD = "a custom backward could not be run again"
     COLLATE = "the collate function could not be called again"
@@ -57,7 +57,7 @@ _refusals = 0
 _last: dict[tuple[Need, str], int] = {}
 """The number of the last refusal of each kind."""
 _judged: dict[int, tuple[object, str | None]] = {}
-"""At-fork callbacks by their id, each with itself, so that no other can get its id."""
+"""At-fork callbacks by their id, each with itself, so that its id stays unique."""
 
 
 def can_fork() -> str | None:
@@ -67,13 +67,13 @@ def can_fork() -> str | None:
 
 
 def forbid_children(*, when: bool) -> None:
-    """Fork no child from now on, if that is what the user has chosen."""
+    """Fork no child from now on, if the user has chosen that."""
     global _forbidden
     _forbidden = _forbidden or when
 
 
 def note_loss(need: Need, reason: str) -> None:
-    """Keep what could not be done without a child, for the report."""
+    """Record what could not be done without a child, for the report."""
     global _refusals
     _refusals += 1
     _last[need, reason] = _refusals
@@ -95,7 +95,7 @@ def refusals() -> int:
 
 
 def with_gap(found: Finding, since: int) -> Finding:
-    """Say in a finding that its origin is not certain, if a child was refused since then."""
+    """State in a finding that its origin is uncertain, if a child was refused since then."""
     gaps = [f"{need}, because {reason}" for (need, reason), when in _last.items() if when > since]
     if not gaps:
         return found
@@ -119,10 +119,10 @@ def _platform() -> str | None:
 
 
 def _accelerator() -> str | None:
-    """Ask only what PyTorch keeps in Python: `torch.accelerator` may ask the driver.
+    """Return which accelerator forbids a fork, from PyTorch's Python state only.
 
-    The first question to a driver starts it, and no process can be forked after that. MPS exists
-    only on macOS, where nothing is forked.
+    `torch.accelerator` may call the driver. The first call to a driver starts it, and then no
+    process can be forked. MPS exists only on macOS, where nothing is forked.
     """
     extra = getattr(backend_registration, "_privateuse1_backend_name", None)
     for name in (*ACCELERATORS, extra):
@@ -134,13 +134,16 @@ def _accelerator() -> str | None:
 
 
 def _child_signal() -> str | None:
-    """PyTorch's own handler only checks the workers of its loaders, by their process ids."""
+    """Return why SIGCHLD forbids a fork.
+
+    PyTorch's own handler only checks the workers of its loaders, by their process ids.
+    """
     handler = handler_of(signal.SIGCHLD)
     if type(handler) is int and handler == signal.SIG_IGN:
         return "the program ignores SIGCHLD"
     if callable(handler) and not _is_loader_handler(handler):
         return "the program has set a handler for SIGCHLD"
-    # The watchdog's own thread takes no signal.
+    # The watchdog's own thread receives no signal.
     is_main = threading.get_ident() == threading.main_thread().ident
     if is_main and signal.SIGCHLD in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         return "the program has blocked SIGCHLD"
@@ -167,9 +170,9 @@ def _at_fork() -> str | None:
 
 
 def _of_program(thing: object, depth: int = DEEPEST) -> str | None:
-    """Return the name of what belongs to the program in a callback; None if nothing does.
+    """Return the name of the part of a callback that belongs to the program; None if none does.
 
-    Looks at types and code only, so that nothing of the program's runs.
+    Inspects types and code only, so that no code of the program runs.
     """
     if depth == 0:
         return None
@@ -198,7 +201,7 @@ def _of_program(thing: object, depth: int = DEEPEST) -> str | None:
 
 
 def _enclosed(function: FunctionType) -> list[object]:
-    """Return what a function's closure holds; a cell may still be empty."""
+    """Return the contents of a function's closure; a cell may still be empty."""
     found: list[object] = []
     for cell in function.__closure__ or ():
         try:
@@ -209,7 +212,7 @@ def _enclosed(function: FunctionType) -> list[object]:
 
 
 def _is_librarys(owner: object) -> bool:
-    """Whether an object without code is a module, or a global variable of a library."""
+    """Return whether an object without code is a module, or a global variable of a library."""
     if isinstance(owner, ModuleType):
         return True
     modules = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]

@@ -1,6 +1,7 @@
-"""Memory that a forked child has in common with its parent: files that are mapped to be written, and what processes share.
+"""Memory shared between a forked child and its parent: writable file mappings and shared memory.
 
-What is written there in the child would be written in the program's own data. In the child it is replaced by a copy, at the same address.
+Writes of the child to it would change the program's data. In the child it is replaced by a copy at
+the same address.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ class _Mapping:
 
 
 def keep_to_itself() -> None:
-    """Nothing that this process writes is seen by another from now on. Raises OSError where that cannot be had."""
+    """Make all of this process's writes private from now on.
+
+    Raises OSError if that is not possible.
+    """
     if not os.path.exists(MAPS):
         return
     shared = [each for each in _shared() if not each.is_device]
     if sum(each.size for each in shared if not each.is_file) > MOST_BYTES:
-        raise OSError("too much memory is shared to be copied")
+        raise OSError("too much shared memory to copy")
     for each in shared:
         if each.is_file:
             _map_privately(each)
@@ -52,7 +56,7 @@ def keep_to_itself() -> None:
 
 
 def _shared() -> Iterator[_Mapping]:
-    """What is mapped to be written, and not for this process alone."""
+    """Return the writable shared mappings."""
     with open(MAPS, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines.read().splitlines():
             place, rights, offset, _, _, *path = line.split(maxsplit=5)
@@ -62,7 +66,7 @@ def _shared() -> Iterator[_Mapping]:
 
 
 def _map_privately(mapping: _Mapping) -> None:
-    """The pages of the file, which are copied as soon as they are written."""
+    """Map the file's pages as copy-on-write."""
     file = os.open(mapping.path, os.O_RDONLY)
     try:
         _map(mapping, 0, file)

@@ -1,1 +1,4 @@
-"""What is seen. The only code that touches torch's hooks and modes; each sensor sees one thing and can be taken off again."""
+"""Sensors: the only code that touches PyTorch's hooks and modes.
+
+Each sensor observes one thing and can be removed without a trace.
+"""

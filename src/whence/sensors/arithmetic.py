@@ -1,4 +1,7 @@
-"""Sees where numpy says that a result is not a number, or divided by zero: its sums are on no tape."""
+"""Sensor for NumPy's warnings about invalid values and division by zero.
+
+NumPy operations are not on the tape, so these warnings are the only evidence of them.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,18 @@ MOST_PLACES = 64
 
 
 class ArithmeticSensor(Sensor):
-    """Python shows such a warning once for each line, the first time. It is shown as it would have been."""
+    """Record where NumPy warns.
+
+    Python shows such a warning once per line, the first time. It is still shown as in a plain run.
+    """
 
     name = "arithmetic"
-    sees = "warnings from numpy"
+    sees = "NumPy warnings"
 
     def __init__(self, complaints: Complaints) -> None:
         super().__init__(complaints)
         self.places: list[tuple[Site, ...]] = []
-        """Innermost sites first, in the order in which they were warned about."""
+        """Innermost sites first, in the order of the warnings."""
 
     def _attach(self) -> None:
         self._wrap(warnings, "showwarning", self._noting)

@@ -1,4 +1,7 @@
-"""Sees gradients being computed: the losses that go in when backward begins, and what `torch.autograd.grad` gives back."""
+"""Sensor for gradient computations.
+
+It sees the losses when backward begins, and the results of `torch.autograd.grad`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Listener(Complaints, Protocol):
 
 
 class BackwardSensor(Sensor):
-    """Wraps `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`, which call each other."""
+    """Wrap `Tensor.backward`, `autograd.backward` and `autograd.grad`, which call each other."""
 
     name = "backward"
     sees = "backward passes"
@@ -59,7 +62,7 @@ class BackwardSensor(Sensor):
 
     def _watched_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def grad(*args: Any, **kwargs: Any) -> Any:
-            # With create_graph the gradient is part of a loss to come, and no update.
+            # With create_graph the gradient is part of a later loss, not of an update.
             differentiable = _given(args, kwargs, 4, "create_graph")
             keeps_graph = _given(args, kwargs, 3, "retain_graph")
             inputs = (
@@ -115,7 +118,7 @@ class BackwardSensor(Sensor):
             ):
                 listens = routine.hears_end
             else:
-                # What a subclass of the program's holds is not read.
+                # The values of tensor subclasses are not read: that may run the program's code.
                 losses = [each for each in _tensors(given) if type(each) in PLAIN]
                 listens = bool(
                     self._guarded(

@@ -1,4 +1,7 @@
-"""Sees every torch call while it is on: puts it on the tape, and has its operands in hand when it raises."""
+"""Sensor for every torch call while it is on.
+
+It puts each call on the tape, and has the operands at hand if the call raises.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +42,19 @@ from whence.torch_internals import (
 
 # Reads of metadata: more than half of all events, and never of interest.
 QUIET = frozenset(
-    {"size", "dim", "stride", "numel", "nelement", "is_floating_point", "is_complex", "element_size", "ndimension",
-     "is_contiguous", "storage_offset", "data_ptr", "get_device", "is_same_size", "__len__", "__hash__", "__repr__",
-     "__format__", "is_tensor", "is_inference", "_is_view", "untyped_storage", "register_hook", "is_shared",
-     "_record_function_enter_new", "_has_compatible_shallow_copy_type", "is_signed", "is_conj", "is_neg"}
+    {"size", "dim", "stride", "numel", "nelement", "is_floating_point", "is_complex",
+     "element_size", "ndimension", "is_contiguous", "storage_offset", "data_ptr", "get_device",
+     "is_same_size", "__len__", "__hash__", "__repr__", "__format__", "is_tensor", "is_inference",
+     "_is_view", "untyped_storage", "register_hook", "is_shared", "_record_function_enter_new",
+     "_has_compatible_shallow_copy_type", "is_signed", "is_conj", "is_neg"}
 )  # fmt: skip
 
 
 OUTER = 3
-"""The level at which a function that warns about its callers (`_stacklevel`) finds the first of them."""
+"""The `_stacklevel` at which a function that warns about its callers finds the first of them."""
 T = TypeVar("T")
 
-# In training they write running statistics, and torch does not count that as a change.
+# In training these update running statistics, which PyTorch does not count as a change.
 WRITES_STATISTICS = frozenset({"batch_norm", "instance_norm"})
 
 
@@ -58,7 +62,7 @@ passes_through(CustomFunction.__call__)
 
 
 class Listener(Complaints, Protocol):
-    """What the call sensor reports to."""
+    """The receiver of the call sensor's reports."""
 
     tape: Tape
 
@@ -73,7 +77,7 @@ class Listener(Complaints, Protocol):
 
 
 class CallSensor(Guarded, TorchFunctionMode):
-    """A torch function mode. It never changes a call, its result or its exception."""
+    """A torch function mode that never changes a call, its result or its exception."""
 
     name = "calls"
     sees = "torch calls"
@@ -84,15 +88,15 @@ class CallSensor(Guarded, TorchFunctionMode):
         self.on = False
         self.muted = False
         self.only_failures = False
-        """Calls are not put on the tape, unless they raise: they are an optimizer's of torch's own."""
+        """Record only calls that raise: the others are made by PyTorch's own optimizer."""
         self.resting = False
-        """The same, until the sensor is taken off or started again: enough of this was seen."""
+        """Record only calls that raise, until the sensor stops or restarts: enough was seen."""
         self.seconds = 0.0
-        """CPU time that recording has taken."""
+        """CPU time spent on recording."""
         self.is_counting = False
         """Recording is under way, and its time is counted here."""
         self._is_aside = False
-        """Off the stack of modes while Whence itself computes."""
+        """Removed from the stack of modes while Whence itself computes."""
         self._stacks = Stacks()
         self._passages = Passages()
         own_modes.add(id(self))
@@ -112,7 +116,7 @@ class CallSensor(Guarded, TorchFunctionMode):
             func = original_of(func)
             caller = handed_over_in = caller.f_back.f_back
             while caller.f_code.co_filename.endswith(UNCOUNTED):
-                # It was called through another sensor.
+                # Called through another sensor.
                 caller = caller.f_back
         try:
             return self._see(caller, func, args, kwargs)
@@ -129,7 +133,7 @@ class CallSensor(Guarded, TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Make a call, and put it on the tape."""
+        """Make a call and put it on the tape."""
         name = getattr(func, "__name__", None)
         if self.muted:
             return func(*args, **kwargs)
@@ -139,7 +143,7 @@ class CallSensor(Guarded, TorchFunctionMode):
             if levels > OUTER
             else self._passages.at(caller)
         )
-        # `x.type()` is a reading, and `x.type(torch.LongTensor)` a cast.
+        # `x.type()` only reads; `x.type(torch.LongTensor)` casts.
         is_reading = name in QUIET or (name == "type" and len(args) == 1 and not kwargs)
         if is_reading or self.failed or (is_closed() and self._misses()):
             return pass_on(func, args, kwargs)
@@ -172,7 +176,7 @@ class CallSensor(Guarded, TorchFunctionMode):
             raise
 
     def _misses(self) -> bool:
-        """Calls go by unseen: what depends on them cannot be run again."""
+        """Note that calls are not seen: steps that depend on them cannot be replayed."""
         self._guarded(self.listener.calls_missed)
         return True
 
@@ -206,20 +210,21 @@ class CallSensor(Guarded, TorchFunctionMode):
         finally:
             self.muted = False
 
-    def _counted(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Record, and count the time that it takes."""
+    def _counted(self, check: Callable[..., T], *args: Any) -> T | None:
+        """Record, and count the CPU time spent."""
         began = thread_time()
         self.is_counting = True
         try:
-            return self._guarded(look, *args)
+            return self._guarded(check, *args)
         finally:
             self.is_counting = False
             self.seconds += thread_time() - began
 
     def start(self) -> None:
-        """Begin to see calls, unless a mode of the program's own is running: its exit would take ours off instead.
+        """Start recording calls, unless a mode of the program is active.
 
-        `torch.device` as a context puts itself below all others and takes itself away from there: it does no harm.
+        On exit, such a mode would pop ours instead of itself. `torch.device` as a context does no
+        harm: it enters below all other modes and removes itself from there.
         """
         self.resting = False
         modes = function_modes()
@@ -228,7 +233,7 @@ class CallSensor(Guarded, TorchFunctionMode):
         if not all(isinstance(each, DeviceContext) for each in modes):
             return
         try:
-            # All that may be missing in a torch comes before the first change to it.
+            # Look up everything that this PyTorch may lack before changing anything.
             self._from_numpy, self._apply = torch.from_numpy, vars(Function)["apply"]
             self._shown, self._shown_apply = self._seen(self._from_numpy), self._whole(self._apply)
             wrapping = self._wrapping()
@@ -245,7 +250,7 @@ class CallSensor(Guarded, TorchFunctionMode):
         self.on = True
 
     def stop(self) -> None:
-        """Take the mode off, also from below modes of the program's own."""
+        """Remove the mode, even from below the program's own modes."""
         if not self.on:
             return
         if torch.from_numpy is self._shown:
@@ -256,7 +261,8 @@ class CallSensor(Guarded, TorchFunctionMode):
             del VariableMeta.__call__
         self.on = not (self._is_aside or take_off_function_mode(self))
         self._is_aside = False
-        # Still on: it is on the stack of another thread, or its handler is running now. Then it only passes calls on.
+        # Still on: it is on another thread's stack, or its handler is running now. Then it only
+        # passes calls on.
         self.failed = self.failed or self.on
 
     def step_aside(self) -> None:
@@ -267,13 +273,16 @@ class CallSensor(Guarded, TorchFunctionMode):
             pop_function_mode()
 
     def step_back(self) -> None:
-        """Return to where `step_aside` left, unless the sensor was stopped meanwhile."""
+        """Undo `step_aside`, unless the sensor was stopped meanwhile."""
         if self._is_aside:
             push_function_mode(self)
             self._is_aside = False
 
     def _seen(self, func: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
-        """A function that torch does not show to modes, shown to this one, as called from so many frames outwards."""
+        """Show this mode a function that PyTorch shows to no mode.
+
+        `depth` is the number of frames out to its caller.
+        """
 
         @passes_through
         def shown(*args: Any, **kwargs: Any) -> Any:
@@ -288,7 +297,10 @@ class CallSensor(Guarded, TorchFunctionMode):
         return shown
 
     def _wrapping(self) -> Callable[..., Any]:
-        """`Variable(x)`, by which programs of old wrap all that they compute with: a new tensor in the same memory."""
+        """Wrap `Variable(x)`, which old programs apply to everything they compute with.
+
+        It returns a new tensor that shares memory with `x`.
+        """
         shown = self._seen(_variable, depth=2)
 
         @passes_through
@@ -303,8 +315,12 @@ class CallSensor(Guarded, TorchFunctionMode):
         return call
 
     def _whole(self, original: Any) -> Any:
-        """A custom Function as one call: modes are shown only what its forward does, which has lost its backward."""
-        # Up to torch 2.14 a class method of Python, from 2.15 on one of C, which is called with the class.
+        """Record a custom Function as one call.
+
+        Modes see only the operations of its forward, which lack its backward.
+        """
+        # Up to torch 2.14 this is a Python class method; from 2.15 on it is a C method called with
+        # the class.
         plain = getattr(original, "__func__", original)
 
         @passes_through
@@ -354,5 +370,5 @@ def _version(tensor: torch.Tensor) -> int:
     try:
         return -1 if tensor.is_inference() else tensor._version
     except ValueError:
-        # A parameter of a lazy module that has not seen an input yet.
+        # A parameter of a lazy module that has not received an input yet.
         return -1

@@ -1,4 +1,7 @@
-"""Sees what torch.compile has compiled being run, and keeps every other sensor out of it: compiled code stays compiled."""
+"""Sensor for code compiled by torch.compile.
+
+It keeps all other sensors out of compiled code, so that compiled code stays compiled.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class Listener(Complaints, Protocol):
 
 
 class CompileSensor(Sensor):
-    """Wraps `torch.compile`. Hooks and modes that dynamo would trace, or guard on, are off while compiled code runs."""
+    """Wrap `torch.compile`.
+
+    Hooks and modes that dynamo would trace or guard on are off while compiled code runs.
+    """
 
     name = "compile"
     sees = "compiled code"
@@ -41,7 +47,7 @@ class CompileSensor(Sensor):
             self._watch_class(compiled)
 
     def _wrap_tracer(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A tracer names what it traces after the variables in the frames that it finds: ours are out of its way."""
+        """Hide our frames from a tracer, which names values after the variables in its frames."""
 
         def trace(*args: Any, **kwargs: Any) -> Any:
             if self._inside or not self.on:
@@ -121,7 +127,7 @@ class CompileSensor(Sensor):
 
 
 def _plain(target: Any) -> Any:
-    """The module behind `module.compile()`, which compiles its own method."""
+    """Return the module behind `module.compile()`, which compiles its own method."""
     return (
         target.__self__
         if inspect.ismethod(target) and isinstance(target.__self__, nn.Module)

@@ -1,10 +1,10 @@
-"""Takes PyTorch's frames out of a traceback that are in it only because a sensor is on.
+"""Remove the PyTorch frames from a traceback that are there only because a sensor is on.
 
-With a function mode, PyTorch's `cross_entropy` asks `handle_torch_function`, which asks the mode,
-which calls `cross_entropy` again. With a hook, a module's forward is called from another line. These
-frames are outside of ours: they come into the traceback after a sensor has passed the exception on.
-So the frame that has made the call is traced for this one exception, and when the exception arrives
-there its traceback becomes the plain run's. Where the program is traced already (a debugger,
+With a function mode, PyTorch's `cross_entropy` calls `handle_torch_function`, which calls the mode,
+which calls `cross_entropy` again. With a hook, a module's forward is called from another line. Such
+a frame is outside Whence's frames, so it enters the traceback after a sensor has passed the
+exception on. So the calling frame is traced for this one exception. When the exception arrives
+there, its traceback is made equal to a plain run's. If the program is already traced (a debugger,
 coverage), nothing is changed.
 """
 
@@ -31,12 +31,12 @@ TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 
 def hide_hand_over(exception: BaseException, frame: FrameType | None) -> None:
-    """For a call that `handle_torch_function` has handed to a mode, made in this frame."""
+    """Clean the traceback of a call in this frame that `handle_torch_function` passed on."""
     _when_it_arrives(exception, frame, _without_hand_over)
 
 
 def hide_hook(exception: BaseException, frame: FrameType | None) -> None:
-    """For a module that has no hook but a sensor's, called in this frame."""
+    """Clean the traceback of a module called in this frame whose only hooks are a sensor's."""
     if DIRECT_CALL is not None:
         _when_it_arrives(exception, frame, _without_hook)
 
@@ -62,7 +62,10 @@ def _when_it_arrives(
             shorten(arg[2])
 
     def at_call(called: FrameType, _event: str, _arg: Any) -> None:
-        """PyTorch restores its modes on the way. Anything else means that the exception was caught."""
+        """Stop at foreign code: it means that the exception was caught.
+
+        PyTorch itself only restores its modes on the way.
+        """
         name = called.f_code.co_filename
         if not (name.startswith(TORCH_FOLDER) or name == contextlib.__file__ or is_own(name)):
             stop()
@@ -80,7 +83,7 @@ def _without_hand_over(traceback: TracebackType) -> None:
     if called is not None and called.tb_frame.f_code is first.tb_frame.f_code:
         traceback.tb_next = called
     else:
-        # It hands over another function than itself: `F.max_pool2d` hands over `torch.max_pool2d`.
+        # The function passed to the mode may differ: `F.max_pool2d` passes `torch.max_pool2d`.
         first.tb_next = called
 
 
@@ -95,7 +98,7 @@ def _without_hook(traceback: TracebackType) -> None:
 
 
 def _direct_call(code: CodeType) -> tuple[int, int] | None:
-    """The instruction and the line by which a module without hooks calls its forward."""
+    """Return the instruction and the line by which a module without hooks calls its forward."""
     line: int | None = None
     names: set[Any] = set()
     for each in dis.get_instructions(code):
@@ -108,4 +111,4 @@ def _direct_call(code: CodeType) -> tuple[int, int] | None:
 
 
 DIRECT_CALL = _direct_call(MODULE_CALL)
-"""None where this torch calls it in another way: then the line stays the one with hooks."""
+"""None if this PyTorch calls it differently: then the traceback shows the line used with hooks."""

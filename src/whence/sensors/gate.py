@@ -1,7 +1,7 @@
-"""Whether something else traces, counts or captures at this moment. Sensors are off then.
+"""Whether something else traces, counts or captures at this moment; sensors are off then.
 
-An operation of ours would become part of a traced graph, of a profile or of a count of operations;
-a look at a tensor would find one without values.
+Our operations would become part of the traced graph, the profile or the operation count. A tensor
+that is read would have no values.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from whence.torch_internals import (
 CAN_CAPTURE = bool(torch.backends.cuda.is_built())  # type: ignore[no-untyped-call]
 
 own_modes: set[int] = set()
-"""Identities of function modes that are sensors."""
+"""Identities of the function modes that are sensors."""
 
 
 def is_closed() -> bool:
-    """Tell whether a tracer, a profiler, a graph capture or a mode of the program's own is at work."""
+    """Return whether a tracer, a profiler, a graph capture or a program's mode is active."""
     if dispatch_depth() or is_profiling() or tracing_state() is not None:
         return True
     return (function_depth() > 0 and _has_foreign_mode()) or (CAN_CAPTURE and is_capturing())
 
 
 def _has_foreign_mode() -> bool:
-    """`torch.device` as a context, and `torch.set_default_device`, are modes that do no harm."""
+    """Return whether a mode of the program is active.
+
+    `torch.device` as a context and `torch.set_default_device` are harmless modes.
+    """
     modes = function_modes() or ()
     return any(not isinstance(each, DeviceContext) and id(each) not in own_modes for each in modes)

@@ -1,4 +1,4 @@
-"""Sees DataLoaders: where they are built, which samples make a batch, and what fails on the way."""
+"""Sensor for DataLoaders: where they are built, the samples of each batch, and failures."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Listener(Complaints, Protocol):
 
 
 class Round:
-    """One iterator over a loader, from its start to its end: what was asked for and has not come yet."""
+    """One iterator over a loader, and the batches that were requested and have not arrived yet."""
 
     __slots__ = (
         "arrived",
-        "brought",
         "info",
         "is_plain",
         "is_quick",
         "iterator",
+        "made_by",
         "passed",
         "sent",
         "streams",
@@ -71,24 +71,24 @@ class Round:
         self.iterator = removing_ref(iterator, rounds)
         self.info = info
         self.sent: dict[int, Any] = {}
-        """What the sampler gave, by the number of the task. Without workers there is one task at a time."""
+        """Indices from the sampler, by task number. Without workers there is one task at a time."""
         self.arrived = -1
-        """The task that came last out of the queue that all workers write to."""
-        self.brought: dict[int, int] = {}
-        """Which worker did it, for tasks that came out of the queue."""
+        """The task that last left the queue shared by all workers."""
+        self.made_by: dict[int, int] = {}
+        """The worker that completed each task from the queue."""
         self.workers: Any = ()
         self.streams: Kept = ()
-        """Where random streams stood before the batch that is being made, if it is made in this process."""
+        """Random stream states before the current batch, if it is made in this process."""
         self.tasks: dict[int, Any] = {}
-        """The iterator's own account of what its workers owe it."""
+        """The iterator's own record of the tasks its workers still have to complete."""
         self.is_plain = info.gives_fresh_lists and not info.workers and not info.is_iterable
-        """Its indices come as a list for each batch, and the batch at once."""
+        """Each batch's indices come as a fresh list, followed at once by the batch."""
         self.waiting: tuple[Sequence[Any] | None, Any] = None, None
-        """The last batch, if nobody has looked at it yet: its indices, and what it is."""
+        """The indices and data of the last batch, until it is inspected."""
         self.passed = 0
-        """Batches that came before it and that nobody has looked at."""
+        """Earlier batches that were not inspected."""
         self.is_quick = False
-        """And there is nothing else to be known of a batch: its samples draw no random numbers."""
+        """The loader is plain, and its samples draw no random numbers: nothing else is recorded."""
         self.judge()
 
     def judge(self) -> None:
@@ -96,7 +96,7 @@ class Round:
 
 
 class LoaderSensor(Sensor):
-    """Wraps methods of torch's loader while it is on. A batch passes through untouched."""
+    """Wrap methods of PyTorch's loader while the sensor is on; batches pass through untouched."""
 
     name = "loader"
     sees = "data loaders"
@@ -107,9 +107,9 @@ class LoaderSensor(Sensor):
         self._rounds: dict[int, Round] = {}
         """By the identity of the iterator, while that is alive."""
         self._crews: deque[Round] = deque(maxlen=4)
-        """The last ones that had workers, also if their iterator is gone."""
-        self.waiting = self.postponed = Postponed(self._look_at, self._look_within)
-        """The round whose last batch nobody has looked at yet."""
+        """The most recent rounds with workers, even if their iterator is gone."""
+        self.waiting = self.postponed = Postponed(self._inspect, self._inspect_within)
+        """The round whose last batch was not inspected yet."""
 
     def _attach(self) -> None:
         self._wrap(DataLoader, "__init__", self._wrap_init)
@@ -143,7 +143,7 @@ class LoaderSensor(Sensor):
         return __init__
 
     def _wrap_reset(self, original: Any) -> Any:
-        """Workers that stay on begin another epoch with the same iterator."""
+        """Start a new round: persistent workers begin the next epoch with the same iterator."""
 
         def _reset(iterator: Any, loader: Any, first_iter: bool = False) -> None:
             if not first_iter:
@@ -219,7 +219,7 @@ class LoaderSensor(Sensor):
         return __next__
 
     def _wait(self, now: Round, data: Any) -> None:
-        """A batch of a loader that is known is looked at when the program does something with it, which it may never do."""
+        """Postpone the inspection of a known loader's batch until the program uses the batch."""
         if self.waiting.at is now:
             now.passed += 1
         else:
@@ -228,11 +228,11 @@ class LoaderSensor(Sensor):
             self.waiting.at = now
         now.waiting = now.sent.pop(0, None), data
 
-    def _look_at(self, now: Round) -> None:
+    def _inspect(self, now: Round) -> None:
         self._guarded(self._note_plain_batches, now)
 
-    def _look_within(self, now: Round) -> None:
-        """A fault in this look is the loader sensor's, whichever sensor has it taken."""
+    def _inspect_within(self, now: Round) -> None:
+        """Inspect a batch, and attribute a fault to this sensor, whichever sensor triggered it."""
         if self.failed:
             return
         try:
@@ -256,9 +256,9 @@ class LoaderSensor(Sensor):
     def _note_sent(self, iterator: Any, indices: Any) -> None:
         now = self._rounds.get(id(iterator))
         if now is None:
-            # It was begun before the watch.
+            # The iterator was started before the watch.
             return
-        # A stream is asked for nothing in particular.
+        # An iterable dataset receives no indices.
         kept = None if now.info.is_iterable else packed(indices)
         if not now.info.workers:
             now.sent[0] = kept
@@ -272,7 +272,10 @@ class LoaderSensor(Sensor):
             self._crews.append(now)
 
     def _note_arrival(self, iterator: Any, got: Any) -> None:
-        """A task with what was made of it, fresh from the queue. A loader that keeps order may put it aside for now."""
+        """Note a completed task taken from the queue.
+
+        A loader that keeps the order may hold it back for now.
+        """
         now = self._rounds.get(id(iterator))
         if (
             now is not None
@@ -280,10 +283,10 @@ class LoaderSensor(Sensor):
             and (task := iterator._task_info.get(got[0])) is not None
         ):
             now.arrived = got[0]
-            now.brought[got[0]] = task[0]
+            now.made_by[got[0]] = task[0]
 
     def _taken(self, now: Round, iterator: Any) -> tuple[Sequence[Any] | None, int | None]:
-        """The indices of the batch that has just come (or failed to), and the worker that made it."""
+        """Return the indices of the batch that arrived or failed, and the worker that made it."""
         number = 0
         if now.info.workers:
             number = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else now.arrived
@@ -291,7 +294,7 @@ class LoaderSensor(Sensor):
         if indices is not None and type(indices) is not array and not now.is_plain:
             with self.listener.looking():
                 indices = listed(indices, now.info.batched)
-        return indices, now.brought.pop(number, None)
+        return indices, now.made_by.pop(number, None)
 
     def _note_batch(self, iterator: Any, data: Any) -> None:
         listener = self.listener
@@ -314,13 +317,13 @@ class LoaderSensor(Sensor):
 
     def _note_failure(self, iterator: Any, exception: Exception) -> None:
         if (now := self._rounds.get(id(iterator))) is not None:
-            lost = lost_among(now, only_dead=not _waited_in_vain(iterator, exception))
+            lost = lost_among(now, only_dead=not _timed_out(iterator, exception))
             indices, worker = self._taken(now, iterator)
             known = list(indices) if indices is not None else None
             self.listener.fetch_failed(now.info, known, worker, now.streams, exception, lost)
 
     def lost(self, only_dead: bool) -> tuple[LoaderInfo, list[Lost]] | None:
-        """The first loader that has lost workers; also if its iterator is gone with the loop that it was in."""
+        """Return the first loader that has lost workers, even if its iterator is gone."""
         for now in list(self._rounds.values()):
             if lost := lost_among(now, only_dead):
                 return now.info, lost
@@ -331,8 +334,8 @@ class LoaderSensor(Sensor):
         return None
 
 
-def _waited_in_vain(iterator: Any, exception: Exception) -> bool:
-    """Whether it is the loader itself that raises, which was to wait for a worker no longer than it did."""
+def _timed_out(iterator: Any, exception: Exception) -> bool:
+    """Return whether the loader itself raised because a worker exceeded its timeout."""
     raised = exception.__traceback__
     while raised is not None and raised.tb_next is not None:
         raised = raised.tb_next
@@ -345,7 +348,7 @@ def _waited_in_vain(iterator: Any, exception: Exception) -> bool:
 
 
 def lost_among(now: Round, only_dead: bool) -> list[Lost]:
-    """Workers that have ended, or those that were asked for something and have not brought it."""
+    """Return the workers that have exited, or that still owe a batch."""
     found = []
     for number, worker in enumerate(now.workers):
         owed = [index for index, task in now.tasks.items() if len(task) == 1 and task[0] == number]

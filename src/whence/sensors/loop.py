@@ -1,4 +1,7 @@
-"""Sees what the loop does beside forward, backward and step: clearing, clipping, scheduling, switching modes, keeping and loading weights."""
+"""Sensor for the rest of the training loop.
+
+It sees calls that clear or clip gradients, step schedulers, switch modes, and save or load weights.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
 REFUSING = (Kind.LOAD, Kind.RESTORE, Kind.SCHEDULE)
-"""What refuses in words of its own, without a torch call that fails."""
+"""These raise errors in their own words, without a failing torch call."""
 
 
 class Listener(Complaints, Protocol):
@@ -45,7 +48,10 @@ class Listener(Complaints, Protocol):
 
 
 class LoopSensor(Sensor):
-    """Wraps the methods that loops call. Each call passes through untouched, and is reported when it has gone well."""
+    """Wrap the methods that training loops call.
+
+    Each call passes through untouched and is reported after it succeeds.
+    """
 
     name = "loop"
     sees = "checkpoints, schedulers and train/eval mode"
@@ -68,12 +74,15 @@ class LoopSensor(Sensor):
         self._wrap(GradScaler, "update", self._announcing(Kind.RESCALE))
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._reporting(Kind.SCHEDULE))
-        # All others make a step while they are built.
+        # All other schedulers make a step while they are built.
         self._wrap(ReduceLROnPlateau, "__init__", self._reporting(Kind.SCHEDULE))
 
     @passes_through
     def _elsewhere(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """In a thread of its own, as one that writes checkpoints, a call is within none of the others."""
+        """Make a call in another thread, such as one that writes checkpoints.
+
+        It is not nested in any call of the watched thread.
+        """
         try:
             return original(*args, **kwargs)
         except BaseException as exception:
@@ -81,7 +90,7 @@ class LoopSensor(Sensor):
             raise
 
     def _announcing(self, kind: Kind) -> Callable[[Any], Any]:
-        """Report before the call is made: what it changes is still as it was."""
+        """Report before the call, while the state that it changes is still intact."""
 
         def make(original: Any) -> Any:
             def announced(*args: Any, **kwargs: Any) -> Any:
@@ -129,9 +138,10 @@ class LoopSensor(Sensor):
 
 
 class OrderSensor(LoopSensor):
-    """Sees what is done to gradients between backward and step: of interest while the order of the loop is not known yet.
+    """Sensor for changes to gradients between backward and step.
 
-    All of it is seen, or none: with a part of it missing the rest would tell another story.
+    It is on while the order of the loop is not known yet. It sees all changes or none: a partial
+    record would be misleading.
     """
 
     name = "order"
@@ -146,7 +156,7 @@ class OrderSensor(LoopSensor):
             self._wrap(torch.nn.utils, name, self._clipping)
 
     def _clipping(self, original: Any) -> Any:
-        """What is clipped is often an iterator: what it gives is noted as it goes by."""
+        """Note the clipped parameters while they are consumed: they often come from an iterator."""
 
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             seen: list[torch.Tensor] = []
@@ -170,7 +180,10 @@ class OrderSensor(LoopSensor):
 
 
 def _noting(given: Any, seen: list[torch.Tensor]) -> Any:
-    """The same parameters, as the same kind of thing: torch treats an empty generator unlike an empty list."""
+    """Return the same parameters as the same type.
+
+    PyTorch treats an empty generator differently from an empty list.
+    """
 
     def note(each: torch.Tensor) -> torch.Tensor:
         seen.append(each)

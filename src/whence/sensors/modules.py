@@ -1,7 +1,7 @@
-"""Sees modules: where each was built, which one is running, and which one raised without a torch call having done so.
+"""Sensor for modules: where each was built, which one is running, and which one raised.
 
-Only the outermost module has a hook while it runs. Hooks on all of them would add a frame to the stack
-for each level, and would be traced with the model. Which module makes a call is read off the stack.
+Only the outermost module has a hook while it runs. Hooks on all modules would add a stack frame per
+level, and would be traced with the model. The module that makes a call is found from the stack.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from whence.torch_internals import (
     global_hooks,
 )
 
-# With a function mode on the stack these take another path through their code, and give another result:
+# With a function mode on the stack these take another code path and return another result:
 # nn.TransformerEncoder's inference fast path differs by 2.4 at padded positions.
 FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 MODULE_FILE = torch_module.__file__
 
 OFTEN = 64
-"""Calls of modules after which it is asked whether they are worth it, in programs that make no steps."""
+"""In programs without optimizer steps, how many module calls pass between two cost checks."""
 MOST_USUAL = 16
 MOST_SETSTATES = 4
-"""Classes that may have a __setstate__ of their own in front of nn.Module's."""
+"""Maximum number of classes that override nn.Module's __setstate__."""
 
 
 class Listener(Complaints, Protocol):
@@ -69,14 +69,14 @@ class ModuleSensor(Sensor):
         self._root_frame = 0
         """The identity of the frame in which the outermost module's call runs."""
         self._within: dict[tuple[int, int], Scope] = {}
-        """Modules within the outermost one that made calls, by their identity and their caller's."""
+        """Modules within the outermost one that made calls, by identity and caller."""
         self._aside: tuple[nn.Module, OrderedDict[int, Any]] | None = None
-        """The outermost module while it runs alone with a hook, and its hooks as they were before."""
+        """The outermost module while only it has a hook, and its original hooks."""
         self._usual: dict[int, Scope] = {}
-        """Of modules that were outermost while nothing was recorded, by identity."""
+        """Scopes of modules that were outermost while nothing was recorded, by identity."""
         self._hooks: tuple[tuple[dict[int, Any], int, Any], ...] = ()
         self.calls = 0
-        """Module calls since somebody set this to 0."""
+        """Module calls since the last reset to 0."""
 
     def _attach(self) -> None:
         self._wrap(nn.Module, "__init__", self._wrap_init)
@@ -94,7 +94,7 @@ class ModuleSensor(Sensor):
     # the module that makes a call
 
     def scope_at(self, frame: FrameType | None) -> Scope | None:
-        """The module whose forward makes the call that is made in a frame."""
+        """Return the scope of the module whose forward makes the call in a frame."""
         scope = self.listener.scope
         if scope is None:
             return None
@@ -155,12 +155,16 @@ class ModuleSensor(Sensor):
         return __setstate__
 
     def _note_copy(self, module: nn.Module) -> None:
-        """In `copy.deepcopy` of a module, what is copied is a variable of the function that puts the copy together."""
+        """Note a module copied by `copy.deepcopy`.
+
+        The original is a local variable of the function that builds the copy.
+        """
         frame = sys._getframe(2).f_back
+        rebuilding = copy._reconstruct.__code__  # type: ignore[attr-defined]
         for _ in range(MOST_SETSTATES):
             if frame is None:
                 return
-            if frame.f_code is copy._reconstruct.__code__ and variable(frame, "y") is module:  # type: ignore[attr-defined]
+            if frame.f_code is rebuilding and variable(frame, "y") is module:
                 self.listener.modules.note_copy(module, variables(frame)["x"], user_stack(frame))
                 return
             frame = frame.f_back
@@ -179,7 +183,7 @@ class ModuleSensor(Sensor):
         return register_parameter
 
     def _note_registration(self, tensor: Any) -> None:
-        """Of interest is what comes into a model that was built already."""
+        """Note a parameter that is added to a model after its construction."""
         stack = user_stack(sys._getframe(3))
         if isinstance(tensor, torch.Tensor) and stack and stack[0].function != "__init__":
             self.listener.modules.note_registration(tensor, stack)
@@ -204,7 +208,7 @@ class ModuleSensor(Sensor):
             self._step_aside(module)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], frame: FrameType) -> None:
-        """What the outermost module is given may begin a recording."""
+        """Enter the outermost module; its inputs may start a recording."""
         listener = self.listener
         listener.modules.note_root(module)
         self._within.clear()
@@ -222,14 +226,18 @@ class ModuleSensor(Sensor):
             self._has_paused = listener.pause_calls()
 
     def _step_aside(self, module: nn.Module) -> None:
-        """With a global hook every module takes the long way through its call. What is within the
-        outermost one needs none: that one has a hook of its own while it runs, and the global ones are off."""
+        """Move the hook from all modules to the outermost one while that runs.
+
+        With a global hook, every module takes the slow path through its call. Modules within the
+        outermost one need no hook, so the global hooks are off meanwhile.
+        """
         state = vars(module)
         own, always = state.get("_forward_hooks"), state.get("_forward_hooks_always_called")
         if own is None or always is None:
             return
         number = self._hooks[1][1]
-        # Torch goes through these hooks while ours takes itself off: it is another dict that it finds them in.
+        # PyTorch iterates over these hooks while ours removes itself, so it must find them in
+        # another dict.
         state["_forward_hooks"] = OrderedDict(own)
         state["_forward_hooks"][number] = _Exit(self._after)
         always[number] = True
@@ -238,14 +246,14 @@ class ModuleSensor(Sensor):
             hooks.pop(key, None)
 
     def _take_back(self) -> None:
-        """The outermost module's hooks are as they were."""
+        """Restore the outermost module's hooks."""
         if self._aside is None:
             return
         (module, own), self._aside = self._aside, None
         state, number = vars(module), self._hooks[1][1]
         used, state["_forward_hooks"] = state["_forward_hooks"], own
         if len(used) != len(own) + 1:
-            # The program has added or removed some while it ran.
+            # The program added or removed hooks while the module ran.
             own.clear()
             own.update((key, hook) for key, hook in used.items() if key != number)
         state["_forward_hooks_always_called"].pop(number, None)
@@ -288,7 +296,7 @@ class ModuleSensor(Sensor):
             hide_hook(raised, frame.f_back)
 
     def _has_other_hooks(self, module: nn.Module) -> bool:
-        """Whether PyTorch goes through hooks in a call of this module without ours too."""
+        """Return whether PyTorch runs hooks in a call of this module even without ours."""
         state = vars(module)
         own = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
         others = sum(map(len, global_hooks())) - len(self._hooks)
@@ -296,7 +304,10 @@ class ModuleSensor(Sensor):
 
 
 class _Exit(functools.partial[None]):
-    """The hook of a module that runs alone with one. A copy of the module, made while it runs, has one that does nothing."""
+    """The hook of the outermost module.
+
+    A copy of the module made while it runs gets a hook that does nothing.
+    """
 
     def __deepcopy__(self, _memo: Any) -> _Exit:
         return _Exit(_do_nothing)
@@ -309,7 +320,7 @@ def _do_nothing(*_: Any) -> None: ...
 
 
 def _takes_fast_path(module: nn.Module) -> bool:
-    """Tell whether a module has a layer that may take its inference fast path now."""
+    """Return whether a module has a layer that may take its inference fast path now."""
     layers = (
         each for each in parts_of(module) if isinstance(each, FAST_PATHS) and not each.training
     )
@@ -321,14 +332,17 @@ def _takes_fast_path(module: nn.Module) -> bool:
 
 
 def _call_of_module(frame: FrameType) -> FrameType | None:
-    """The frame of the module's call that a hook runs in: torch calls hooks from a function within."""
+    """Return the frame of the module call that a hook runs in.
+
+    PyTorch calls hooks from a nested function.
+    """
     while frame.f_code is not MODULE_CALL and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
 def _is_called_directly(frame: FrameType | None) -> bool:
-    """Whether the first frame outside of the module's own call is the program's."""
+    """Return whether the first frame outside the module's own call belongs to the program."""
     while frame is not None and (
         is_own(frame.f_code.co_filename) or frame.f_code.co_filename == MODULE_FILE
     ):
@@ -337,12 +351,15 @@ def _is_called_directly(frame: FrameType | None) -> bool:
 
 
 def _raised_below(exception: Exception, call: FrameType) -> bool:
-    """True if the exception comes out of this module call, and is not one that the caller is handling already."""
+    """Return whether the exception was raised in this module call.
+
+    Otherwise it is one that the caller is already handling.
+    """
     return exception.__traceback__ is not None and exception.__traceback__.tb_frame is call
 
 
 def _constructor(module: nn.Module) -> FrameType | None:
-    """The frame that builds the module: the first one outside the module's own `__init__` methods."""
+    """Return the frame that builds the module: the first outside its own `__init__` methods."""
     frame: FrameType | None = sys._getframe(2)
     while (
         frame is not None

@@ -1,4 +1,7 @@
-"""Sees optimizers step: the beat that steps are counted by, and the last look at gradients before they are used."""
+"""Sensor for optimizer steps.
+
+It counts steps, and is the last point at which gradients can be inspected before their use.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class OptimizerSensor(Sensor):
         self._last: tuple[weakref.ref[Optimizer] | None, list[int]] = None, [0]
         self._built: WeakTable[Optimizer, tuple[Site, ...]] = WeakTable()
         self._alive: WeakTable[Optimizer, None] = WeakTable()
-        """Those that were built or have stepped: they are counted in every step."""
+        """Optimizers that were built or have stepped: all are counted in every step."""
         self.steps = 0
 
     def built_at(self, optimizer: Optimizer) -> tuple[Site, ...]:
@@ -86,9 +89,9 @@ class OptimizerSensor(Sensor):
         self.listener.optimizer_built(optimizer, stack)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        """A closure is passed on in a wrapper that tells when it begins and ends; nothing else is changed."""
+        """Wrap a closure so that its start and end are reported; nothing else is changed."""
         if is_dynamo_compiling():
-            # What is done here would become part of the program.
+            # Anything done here would become part of the compiled program.
             return None
         if len(args) == 1 and not kwargs:
             routine = self.routine
@@ -124,7 +127,7 @@ class OptimizerSensor(Sensor):
         return evaluate
 
     def ran_compiled(self, optimizer: Optimizer, frame: FrameType | None) -> None:
-        """It has stepped within compiled code, where nobody looks."""
+        """Count a step made within compiled code, which no sensor observes."""
         self._count(optimizer, frame)
 
     def _after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
@@ -146,7 +149,10 @@ class OptimizerSensor(Sensor):
         return True
 
     def _advance(self, optimizer: Optimizer) -> None:
-        """A step is a step of the busiest optimizer: a GAN's two optimizers make one step together. One that comes later goes on from there."""
+        """Count a step of the busiest optimizer: a GAN's two optimizers make one step together.
+
+        An optimizer that is built later continues from the current count.
+        """
         ref, count = self._last
         if ref is None or ref() is not optimizer:
             self._alive[optimizer] = None
@@ -159,7 +165,10 @@ class OptimizerSensor(Sensor):
 
 
 def _is_at_end(thing: Any, depth: int = 3) -> bool:
-    """Whether an iterator has nothing left, without asking it: a generator that has returned, or a filter or map over one."""
+    """Return whether an iterator is exhausted, without advancing it.
+
+    This is known for a generator that has returned, and for a filter or map over one.
+    """
     if isinstance(thing, GeneratorType):
         return thing.gi_frame is None
     if (
@@ -170,6 +179,6 @@ def _is_at_end(thing: Any, depth: int = 3) -> bool:
         return False
     within = [each for each in gc.get_referents(thing) if isinstance(each, Iterator)]
     if not within:
-        # One over a list lets go of the list at its end.
+        # A list iterator releases its list at the end.
         return not any(isinstance(each, Sized) for each in gc.get_referents(thing))
     return any(_is_at_end(each, depth - 1) for each in within)

@@ -1,8 +1,8 @@
-"""A call that passes through a sensor looks as if the program had made it itself.
+"""Functions that pass a call on as if the program had made it itself.
 
-A warning of PyTorch's names the Python frame that called into it, and is kept in that frame's
-module so as not to be shown twice. So a call is passed on from a function that has the file, the
-line and the globals of whoever made it.
+A PyTorch warning names the Python frame that called into it, and is recorded in that frame's module
+so that it is shown once. So a sensor passes each call on from a function with the caller's file,
+line and globals.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ MODULE_FILE = torch_module.__file__
 Passage = Callable[[Callable[..., Any], Any, Any], Any]
 
 
-def _call(func: Callable[..., Any], args: Any, kwargs: Any) -> Any: return func(*args, **kwargs)  # fmt: skip
+# fmt: off
+def _call(func: Callable[..., Any], args: Any, kwargs: Any) -> Any: return func(*args, **kwargs)
+# fmt: on
 
 
 _TEMPLATE = _call.__code__.replace(co_name=PASSAGE, co_qualname=PASSAGE)
 
 
 def _caller_of(frame: FrameType | None) -> FrameType | None:
-    """The next frame outwards that is there without us: a module with a hook calls its forward through one more."""
+    """Return the next outer frame that also exists in a plain run.
+
+    A module with a hook calls its forward through one more frame.
+    """
     frame = frame.f_back if frame is not None else None
     while (
         frame is not None
@@ -43,7 +48,7 @@ def _caller_of(frame: FrameType | None) -> FrameType | None:
 
 
 def _nested(passages: list[Passage]) -> Passage:
-    """One that calls through all of them, the last one first."""
+    """Return a passage that calls through all of them, the last one first."""
 
     @passes_through
     def pass_on(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -62,7 +67,7 @@ class Passages:
         self._known: dict[tuple[int, int, int], tuple[Passage, FrameType | Any]] = {}
 
     def below(self, frame: FrameType, levels: int) -> Passage:
-        """The same for a function whose warnings are about a frame so many levels further out."""
+        """Return a passage for a function that warns about a frame `levels` further out."""
         passages = [self.at(frame)]
         outer: FrameType | None = frame
         for _ in range(min(levels, DEEPEST)):
@@ -73,9 +78,10 @@ class Passages:
         return _nested(passages)
 
     def at(self, frame: FrameType) -> Passage:
-        """The function by which calls from this place are passed on."""
+        """Return the function that passes on calls from this place."""
         if is_child():
-            # No warning is shown there, and who traces lines would take this function for one of the program's.
+            # No warning is shown in a child, and a line tracer would mistake this function for the
+            # program's.
             return _call
         code, names = frame.f_code, frame.f_globals
         key = id(code), frame.f_lasti, id(names)
@@ -88,6 +94,6 @@ class Passages:
             co_filename=code.co_filename, co_firstlineno=frame.f_lineno or code.co_firstlineno
         )
         made = FunctionType(placed, names, PASSAGE)
-        # The code is kept alive: no other can come to have its number.
+        # Keeps the code alive, so that its identity stays unique.
         self._known[key] = made, code
         return made

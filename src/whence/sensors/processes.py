@@ -1,5 +1,4 @@
-"""What the system says about the processes that a program belongs with: whether they compute, wait
-for a processor, or sleep."""
+"""Scheduler state of the program and related processes: computing, waiting, or asleep."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 RUNNING = frozenset("RD")
-"""States of a thread that is running or ready to, or waits for a disk."""
+"""States of a thread that is running, ready to run, or waiting for a disk."""
 DEEPEST = 3
 MOST_PROCESSES = 512
 
@@ -22,25 +21,24 @@ class Activity:
     queued: float
     """Seconds in which a thread was ready to run and had no processor."""
     is_running: bool
-    """A thread is running, ready to run, or waits for a disk."""
+    """A thread is running, ready to run, or waiting for a disk."""
 
 
 def activity_of_all(own_thread: int) -> dict[int, Activity] | None:
-    """By process: this one, those below it and, for a rank, the ranks beside it. None if it cannot
-    be known.
+    """Return the activity of this process, its descendants and, for a rank, the other ranks.
 
-    A thread of this process that is not to be counted is named by its native id.
+    None if it is unknown. The thread with the native id `own_thread` is not counted.
     """
     relatives = _relatives()
-    if relatives is None or not _is_told():
+    if relatives is None or not _has_statistics():
         return None
     found = {pid: _activity_of(pid, own_thread) for pid in relatives}
-    # A process that has ended meanwhile is missing next time, and that is noticed.
+    # A process that has ended meanwhile is missing from the next sample, which is noticed.
     return {pid: each for pid, each in found.items() if each is not None}
 
 
 def world_size() -> int:
-    """How many ranks the program has, by torch.distributed or by the launcher's word."""
+    """Return the number of ranks, from torch.distributed or from the launcher's environment."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_world_size())
@@ -61,13 +59,13 @@ def _relatives() -> set[int] | None:
         return None
     here = _number_in("LOCAL_WORLD_SIZE") or len(_children(parent) or ()) + 1
     if here < world:
-        # Ranks on other machines may be at work.
+        # Ranks on other machines may be computing.
         return None
     return {own, parent, *below, *beside}
 
 
 def _is_spawned() -> bool:
-    """Whether this is a process of multiprocessing's: the others are found at its parent."""
+    """Return whether multiprocessing started this process, so that its parent has the others."""
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
 
@@ -77,8 +75,8 @@ def _number_in(name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 8 else None
 
 
-def _is_told() -> bool:
-    """A kernel without scheduler statistics says 0 of every thread."""
+def _has_statistics() -> bool:
+    """Return whether the kernel keeps scheduler statistics; without them every value is 0."""
     try:
         with open("/proc/thread-self/schedstat", encoding="ascii") as file:
             return file.read().split()[2:] not in ([], ["0"])
@@ -98,7 +96,7 @@ def _below(pid: int, deepest: int) -> list[int] | None:
 
 
 def _children(pid: int) -> list[int] | None:
-    """None where the system does not list them."""
+    """Return the child processes, or None if the system does not list them."""
     found: list[int] | None = None
     for thread in _threads(pid):
         try:

@@ -1,4 +1,4 @@
-"""Runs the user's program as Python itself would, and sees how it ends."""
+"""Run the user's program as Python itself would, and observe how it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to be run. `prepare` finds the code when all else is set up: it may run code of the program's."""
+    """The program to run.
+
+    `prepare` finds the code after everything else is set up, because it may run the program's code.
+    """
 
     name: str
     argv: list[str]
@@ -87,7 +90,7 @@ def module(name: str, args: list[str]) -> Program:
 
 
 def _check_module(name: str) -> None:
-    """Refuse a module that is not there, without importing any of the program's packages."""
+    """Reject a missing module without importing a package of the program."""
     path: list[str] | None = [os.getcwd(), *sys.path] if not sys.flags.safe_path else list(sys.path)
     found: importlib.machinery.ModuleSpec | None = None
     so_far = ""
@@ -95,7 +98,7 @@ def _check_module(name: str) -> None:
         so_far = f"{so_far}.{part}".lstrip(".")
         found = importlib.machinery.PathFinder.find_spec(so_far, path)
         if found is None:
-            raise CannotRun(f"no module called {name}")
+            raise CannotRun(f"no module named {name}")
         path = list(found.submodule_search_locations or [])
     is_package = found is not None and found.submodule_search_locations is not None
     if is_package and importlib.machinery.PathFinder.find_spec(f"{name}.__main__", path) is None:
@@ -117,7 +120,7 @@ def command(text: str, args: list[str]) -> Program:
 
 
 def prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
-    """Make the program's `__main__`, and give its code and its namespace: `exec` them."""
+    """Create the program's `__main__`, and return its code and namespace for `exec`."""
     main = ModuleType("__main__")
     # Processes that it spawns know the main module by its other name.
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
@@ -130,7 +133,10 @@ def prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
 
 
 class TorchImported(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Calls an action once, when the program has imported torch: what it sets up before that still counts."""
+    """Call an action once, when the program has imported torch.
+
+    Settings that the program makes before the import still take effect.
+    """
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
@@ -169,7 +175,7 @@ class TorchImported(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def clean(exception: BaseException, seen: set[int] | None = None) -> None:
-    """Take Whence's frames out of the tracebacks of an exception and of those behind it."""
+    """Remove Whence's frames from the tracebacks of an exception and of its causes."""
     seen = seen if seen is not None else set()
     if id(exception) in seen:
         return
@@ -181,14 +187,15 @@ def clean(exception: BaseException, seen: set[int] | None = None) -> None:
 
 
 def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback without Whence's frames, and without those by which torch called Whence."""
+    """Return the traceback without Whence's frames and the PyTorch frames that called Whence."""
     kept: list[TracebackType] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if code.co_name == "handle_torch_function" and code.co_filename.endswith(
             os.path.join("torch", "overrides.py")
         ):
-            # `cross_entropy` asks torch.overrides, which asks us, who call `cross_entropy`: once is enough.
+            # `cross_entropy` calls torch.overrides, which calls us, and we call `cross_entropy`:
+            # keep one.
             if (
                 kept
                 and traceback.tb_next is not None
@@ -205,7 +212,7 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _is_ours(code: CodeType) -> bool:
-    """Whence's own code, and the machinery by which it finds a module to run."""
+    """Return whether code is Whence's own, or the machinery that finds a module to run."""
     return (
         is_own(code.co_filename)
         or code.co_name == PASSAGE

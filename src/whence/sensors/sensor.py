@@ -1,4 +1,7 @@
-"""What all sensors share: they can be taken off without a trace, and one that fails switches itself off."""
+"""Base classes of sensors.
+
+A sensor can be removed without a trace, and switches itself off if it fails.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ T = TypeVar("T")
 
 
 class Complaints(Protocol):
-    """Who is told that a sensor failed."""
+    """Receiver of sensor failures."""
 
     def sensor_failed(self, sensor: str, error: BaseException) -> None: ...
     def interrupted(self) -> None: ...
 
 
 class CannotStart(Exception):
-    """This torch lacks something that a sensor attaches itself to."""
+    """This PyTorch lacks something that a sensor attaches to."""
 
     def __init__(self, sensor: str, sees: str, error: BaseException) -> None:
         version = str(torch.__version__).partition("+")[0]
@@ -40,9 +43,9 @@ class CannotStart(Exception):
 
 
 def hide_own_frames(exception: BaseException) -> None:
-    """Take our frames out of the traceback of an exception that is passing through them.
+    """Remove our frames from the traceback of an exception that passes through them.
 
-    A bare `raise` behind this does not enter the frame again: the traceback looks as if we had not been there.
+    A bare `raise` after this does not add the frame again, so the traceback equals a plain run's.
     """
     traceback = exception.__traceback__
     while traceback is not None and _is_ours(traceback.tb_frame.f_code):
@@ -55,22 +58,25 @@ def _is_ours(code: CodeType) -> bool:
 
 
 UNCOUNTED = "#importlib._bootstrap"
-"""What Python looks for in the name of a file whose frames a warning does not count on its way up to the line that it is about."""
+"""A file name with this part is skipped by Python when it counts the `stacklevel` of a warning."""
 
 
 @functools.cache
 def uncounted(code: CodeType) -> CodeType:
-    """The same code, in frames that `stacklevel` passes over: a warning of torch's is about the line that it is about without us."""
+    """Return the same code in a file whose frames `stacklevel` skips.
+
+    PyTorch's warnings then name the same line as in a plain run.
+    """
     return code.replace(co_filename=code.co_filename + UNCOUNTED)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 PASS_THROUGH: set[CodeType] = set()
-"""The code by which calls of the program go through sensors: the only code of ours that the program runs below."""
+"""Code that passes the program's calls on. Nothing else of Whence calls the program."""
 
 
 def passes_through(function: F) -> F:
-    """Declare that the program runs below a function. Warnings do not count its frame."""
+    """Declare that the program runs below a function, so that warnings skip its frame."""
     made: Any = function
     made.__code__ = uncounted(made.__code__)
     PASS_THROUGH.add(made.__code__)
@@ -78,38 +84,43 @@ def passes_through(function: F) -> F:
 
 
 class Postponed:
-    """A look that can wait until something else happens. All sensors of a watch share it: whichever sees something next has it
-    taken first."""
+    """A check that waits until something else happens.
 
-    __slots__ = ("_look", "_look_within", "at")
+    All sensors of a watch share it: the next sensor that is called runs it first.
+    """
 
-    def __init__(self, look: Callable[[Any], None], look_within: Callable[[Any], None]) -> None:
-        self._look = look
-        self._look_within = look_within
+    __slots__ = ("_check", "_check_within", "at")
+
+    def __init__(self, check: Callable[[Any], None], check_within: Callable[[Any], None]) -> None:
+        self._check = check
+        self._check_within = check_within
         self.at: Any = None
-        """What is to be looked at, if anything."""
+        """The object to inspect, if any."""
 
     def take(self) -> None:
         at = self.at
         if at is not None:
             self.at = None
-            self._look(at)
+            self._check(at)
 
     def take_within(self) -> None:
-        """The same below the guard of a sensor: another guard would ask the same questions again."""
+        """Run the check within a sensor's guard, without the cost of a second guard."""
         at, self.at = self.at, None
-        self._look_within(at)
+        self._check_within(at)
 
 
 NOTHING = Postponed(lambda _: None, lambda _: None)
 
 
 class Routine(Protocol):
-    """The short way for a step like all others. Sensors ask it first, and their listener if it does not do."""
+    """The short path for a step like all others.
+
+    Sensors call it first, and call their listener if it declines.
+    """
 
     on: bool
     hears_end: bool
-    """Whether the end of the backward under way is of interest."""
+    """Whether the end of the current backward is of interest."""
 
     def backward_began(self, loss: torch.Tensor, frame: FrameType | None) -> bool: ...
     def step_began(self, optimizer: Optimizer, frame: FrameType | None) -> bool: ...
@@ -117,33 +128,33 @@ class Routine(Protocol):
 
 
 class Guarded:
-    """Code of ours that runs within the program: no fault of it reaches the program."""
+    """Whence's code that runs within the program; its faults never reach the program."""
 
     name = "sensor"
     sees = "anything"
-    """What the report names as not watched where the sensor cannot start."""
+    """What the report lists as not watched if the sensor cannot start."""
 
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
         self.failed = False
         self.ran_out_of_stack = False
-        """It has failed where the stack had no room for a report of that."""
+        """It failed where the stack had no room to report that."""
 
-    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Run a check that no fault of ours leaves."""
+    def _guarded(self, check: Callable[..., T], *args: Any) -> T | None:
+        """Run a check and let none of our faults escape."""
         grad = is_grad_enabled()
         try:
             with WithoutSubclasses():
-                return look(*args)
+                return check(*args)
         except BaseException as error:
             if self._is_interrupted_by(error, grad):
                 raise
             return None
 
     def _is_interrupted_by(self, error: BaseException, grad: bool) -> bool:
-        """Tell whether an exception is the program's own, which only happens to arrive meanwhile.
+        """Return whether an exception belongs to the program and only arrived during a check.
 
-        Any other is a fault of ours, and switches the sensor off.
+        Any other exception is our fault and switches the sensor off.
         """
         set_grad_enabled(grad)
         if not isinstance(error, RecursionError) and is_interrupt(error):
@@ -158,7 +169,7 @@ class Guarded:
 
 
 class Sensor(Guarded):
-    """A thing that listens to torch. It sees only the thread that it was started in."""
+    """An observer attached to PyTorch, in the thread that started it."""
 
     def __init__(self, complaints: Complaints) -> None:
         super().__init__(complaints)
@@ -169,7 +180,10 @@ class Sensor(Guarded):
         self.routine: Routine | None = None
 
     def start(self) -> None:
-        """Attach to torch. A sensor that cannot costs itself and no other: it detaches and is reported."""
+        """Attach to PyTorch.
+
+        A sensor that cannot attach detaches and is reported; the other sensors are not affected.
+        """
         if self.on or self.failed:
             return
         self._thread = get_ident()
@@ -192,7 +206,10 @@ class Sensor(Guarded):
         raise NotImplementedError
 
     def _wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a method until the sensor stops. One that a class inherits is put into the class itself."""
+        """Replace a method until the sensor stops.
+
+        An inherited method is replaced in the class itself.
+        """
         original = _found_in(owner, name)
         made = make(original)
         if isinstance(made, FunctionType):
@@ -206,7 +223,8 @@ class Sensor(Guarded):
         setattr(owner, name, ours)
 
         def undo() -> None:
-            # If the program has put something of its own there since, that stays, and calls ours, which only passes on.
+            # If the program has replaced it since, that replacement stays. It calls ours, which
+            # only passes on.
             if vars(owner).get(name) is not ours:
                 return
             if is_inherited:
@@ -216,8 +234,8 @@ class Sensor(Guarded):
 
         self._undo.append(undo)
 
-    def _guarded(self, look: Callable[..., T], *args: Any) -> T | None:
-        """Run a look, and before it the one that was postponed, unless this is not the place."""
+    def _guarded(self, check: Callable[..., T], *args: Any) -> T | None:
+        """Run a check in the watched thread, after the postponed one, unless the gate is closed."""
         if self.failed or get_ident() != self._thread or is_closed():
             return None
         grad = is_grad_enabled()
@@ -225,16 +243,19 @@ class Sensor(Guarded):
             with WithoutSubclasses():
                 if self.postponed.at is not None:
                     self.postponed.take_within()
-                return look(*args)
+                return check(*args)
         except BaseException as error:
             if self._is_interrupted_by(error, grad):
                 raise
             return None
 
     def _goes_on(
-        self, look: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None
+        self, check: Callable[[T, FrameType | None], bool], at: T, frame: FrameType | None
     ) -> bool:
-        """The same for what comes in every step. Arguments are not packed: that would take half as long again."""
+        """Run a check that occurs in every step.
+
+        Arguments are not packed, which would take half as long again.
+        """
         if self.failed or get_ident() != self._thread or is_closed():
             return False
         grad = is_grad_enabled()
@@ -242,7 +263,7 @@ class Sensor(Guarded):
             with WithoutSubclasses():
                 if self.postponed.at is not None:
                     self.postponed.take_within()
-                return look(at, frame)
+                return check(at, frame)
         except BaseException as error:
             if self._is_interrupted_by(error, grad):
                 raise
@@ -257,7 +278,10 @@ def _found_in(owner: Any, name: str) -> Any:
 
 
 def _home_of(owner: Any, original: Any) -> Iterator[tuple[ModuleType, str]]:
-    """Where a function of another module's is defined: pickle, which sends it to other processes by that name, wants the same one there."""
+    """Find where a function imported from another module is defined.
+
+    pickle sends it to other processes by that name, and requires the same object there.
+    """
     home = sys.modules.get(getattr(original, "__module__", None) or "")
     name = getattr(original, "__qualname__", "")
     if (

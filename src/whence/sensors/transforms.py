@@ -1,4 +1,4 @@
-"""Sees what `torch.func` computes: gradients and batches of functions, within which tensors have no values of their own."""
+"""Sensor for `torch.func`: gradients and batched functions, within which tensors have no values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whence.tape.transform import Transform
 from whence.torch_internals import apis, are_transforms_active, eager_transforms
 
 PLACES = ((eager_transforms, "grad_and_value_impl"), (apis, "vmap_impl"))
-"""Where `torch.func.grad` and its like end up, however they were imported."""
+"""The implementations behind `torch.func.grad` and its relatives, however they were imported."""
 
 
 class Listener(Complaints, Protocol):

@@ -1,7 +1,7 @@
-"""Notices that a program hangs, and has the record saved while steps go by.
+"""Watchdog: notices that a program hangs, and has the record saved while steps go by.
 
-Its thread is invisible to the program: `threading` does not know it, no signal is delivered to it,
-and it does not exist while the program forks, as Python 3.12 and later warn about a fork in a
+Its thread is invisible to the program. `threading` does not know it, and no signal is delivered to
+it. It does not exist while the program forks, because Python 3.12 and later warn about a fork in a
 process with several threads.
 """
 
@@ -24,16 +24,14 @@ from whence.source.sites import user_stack
 INTERVAL_SECONDS = 1.0
 SAVE_SECONDS = 3.0
 IDLE_SHARE = 0.02
-"""Of one processor: what a program that waits in a loop with a time limit takes."""
+"""Share of one processor that a program uses while it waits in a loop with a timeout."""
 QUEUED_SHARE = 0.1
-"""Of the time: what threads that wake up for a moment wait for a processor, on a machine that
-others use as well."""
+"""Share of the time that briefly woken threads wait for a processor on a shared machine."""
 RUNNING_SHARE = 0.25
-"""Of the inspections: how often a thread of a hanging program may be caught running or waiting for
-a disk."""
+"""Share of inspections that may find a hanging program's thread running or waiting for a disk."""
 SLACK_SECONDS = 0.05
 PATIENCE_SECONDS = 5.0
-"""How long the end of the thread is waited for, on a machine that is very busy."""
+"""How long to wait for the thread to end on a very busy machine."""
 
 
 class Listener(Complaints, Protocol):
@@ -48,7 +46,7 @@ class Watchdog:
         self.patience = patience
         self._save = save
         self.life: _Life | None = None
-        """The thread, None while there is none."""
+        """The thread; None while it does not exist."""
         self._on = False
         self._owner = 0
         self._watched: int | None = None
@@ -58,8 +56,7 @@ class Watchdog:
     def start(self) -> None:
         if not self._on:
             self._on, self._owner, self._saved = True, getpid(), monotonic()
-            # Only where the main thread waits does the program hang; the record is saved in any
-            # case.
+            # The program hangs only if its main thread waits; the record is saved in any case.
             main = threading.main_thread().ident
             self._watched = main if get_ident() == main else None
             _watchdogs.add(self)
@@ -68,14 +65,14 @@ class Watchdog:
     def go_on(self) -> None:
         """Start the thread again if a fork has ended it.
 
-        Called at events that come often: it costs next to nothing.
+        Called at frequent events: it costs next to nothing.
         """
         if self.life is None and self._on and getpid() == self._owner:
             life = self.life = _Life()
             try:
                 start_new_thread(self._live, (life,))
             except RuntimeError as error:
-                # The system gives no more threads.
+                # The system refuses to start another thread.
                 self.life, self._on = None, False
                 self.listener.sensor_failed("watchdog", CannotStart("watchdog", "hangs", error))
 
@@ -85,7 +82,7 @@ class Watchdog:
         self._end()
 
     def pause(self) -> None:
-        """End the thread before a fork, unless it is the one that forks or is busy with a report."""
+        """End the thread before a fork, unless the thread itself forks or is writing a report."""
         life = self.life
         if life is not None and not life.is_reporting and getpid() == self._owner:
             self._end()
@@ -100,8 +97,7 @@ class Watchdog:
             life.begin()
             self._watch(life)
         except BaseException as error:
-            # Nothing of a thread of ours may be printed by Python, whatever state the interpreter
-            # is in.
+            # Python must print nothing about Whence's thread, whatever state the interpreter is in.
             if life is self.life:
                 self.listener.sensor_failed("watchdog", error)
         finally:
@@ -118,7 +114,7 @@ class Watchdog:
             if self._watched is None or self._has_reported:
                 continue
             seconds = still.lasts(now, life.native)
-            if seconds is not None and self._stands(life, interval):
+            if seconds is not None and self._stays(life, interval):
                 self._has_reported = life.is_reporting = True
                 try:
                     self.listener.stands_still(self._watched, seconds)
@@ -126,12 +122,15 @@ class Watchdog:
                     self.listener.sensor_failed("watchdog", error)
                 finally:
                     life.is_reporting = False
-                    # Something may have asked `threading` for the current thread, which makes an
-                    # entry for it.
+                    # If something called `threading.current_thread()` here, it made an entry for
+                    # this thread.
                     getattr(threading, "_active", {}).pop(get_ident(), None)
 
-    def _stands(self, life: _Life, interval: float) -> bool:
-        """Only now, when nothing moves, are the program's frames inspected."""
+    def _stays(self, life: _Life, interval: float) -> bool:
+        """Return whether the program's main thread stays at one place.
+
+        Its frames are inspected only now, when nothing moves.
+        """
         place = self._place()
         return bool(place) and not life.ends_within(interval) and self._place() == place
 
@@ -154,8 +153,7 @@ class _Life:
         self.native = 0
 
     def begin(self) -> None:
-        """The first thing in the new thread: signals are the program's threads' business, `sigwait`
-        included."""
+        """Block all signals, first thing in the new thread: they are for the program's threads."""
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self.native = get_native_id()
@@ -164,7 +162,7 @@ class _Life:
         return self._wake.acquire(timeout=seconds)
 
     def end(self) -> None:
-        """Wake the thread and wait until the system has no such thread any more."""
+        """Wake the thread and wait until the system no longer has it."""
         self._wake.release()
         if self.native == get_native_id():
             return
@@ -175,12 +173,11 @@ class _Life:
 
 
 class Stillness:
-    """For how long neither the program nor a process that it belongs with has computed, or wanted
-    to.
+    """How long neither the program nor a related process has computed or tried to.
 
-    A process that others keep from running computes little, but its threads are ready to run. That
-    is no stillness. Nor is it one if this thread itself was woken late: the whole process was
-    stopped, or starved.
+    A process that is kept from running computes little, but its threads are ready to run: that does
+    not count as still. Nor does it count if this thread itself woke late, because then the whole
+    process was stopped or starved.
     """
 
     def __init__(self, patience: float, interval: float) -> None:
@@ -192,14 +189,15 @@ class Stillness:
         self._checks = self._running = 0
 
     def lasts(self, now: float, own_thread: int) -> float | None:
-        """The seconds, if they are more than the patience; None if something computes, or if that
-        cannot be known."""
+        """Return the seconds of stillness.
+
+        None while they are below the threshold, if something computes, or if that is unknown.
+        """
         was_late, self._last = now - self._last > self._interval + INTERVAL_SECONDS, now
         if was_late or process_time() - self._used > self._allowed(IDLE_SHARE, now):
             self._begin(now, None)
             return None
-        # The system is asked about threads and processes only where this one does not compute
-        # anyway.
+        # The other processes are inspected only if this one does not compute.
         sample = activity_of_all(own_thread)
         base = self._base
         if (
@@ -235,7 +233,7 @@ class Stillness:
 
 
 _watchdogs: set[Watchdog] = set()
-"""Those that were started and not stopped."""
+"""Watchdogs that were started and not stopped."""
 
 
 def _pause_before_fork() -> None:

@@ -1,1 +1,4 @@
-"""The user's program as text: which line ran, what stands there, where a name was defined. Runs none of it, knows no torch."""
+"""The user's program as text: which line ran, its source, and where a name was defined.
+
+Runs none of the program and does not import torch.
+"""

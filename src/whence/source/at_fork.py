@@ -1,4 +1,4 @@
-"""The at-fork callbacks of this process, which Python keeps to itself."""
+"""The at-fork callbacks of this process, which Python does not expose."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 def _find() -> tuple[list[Callable[[], Any]], ...] | None:
     """Find the three lists in which the interpreter keeps at-fork callbacks.
 
-    Python has no function that lists them. Callbacks of our own are registered, the lists that
-    hold them are found by the garbage collector, and the callbacks are taken out again. Must run
-    when this module is imported: `gc.freeze()` hides the lists from the collector. That takes as
-    long as there are objects: import this before torch.
+    Python has no function that lists them. So our own callbacks are registered, the garbage
+    collector finds the lists that hold them, and the callbacks are removed again. This must run
+    when this module is imported, because `gc.freeze()` hides the lists from the collector. The
+    search time grows with the number of objects: import this before torch.
     """
     if not hasattr(os, "register_at_fork"):
         return None

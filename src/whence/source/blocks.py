@@ -1,4 +1,4 @@
-"""Which block of a function is meant: the loops around one line that are not around another, and the names that hold there."""
+"""Blocks of a function: the loops around one line but not another, and the names bound there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Stack = tuple[Site, ...]
 
 
 def statements_around(node: ast.AST) -> list[ast.stmt]:
-    """The statements that a node stands in, itself included, up to its function: the outermost first."""
+    """Return the statements around a node, outermost first, from its function's body to itself."""
     found: list[ast.stmt] = []
     walker: ast.AST | None = node
     while walker is not None and not isinstance(walker, SCOPES):
@@ -48,9 +48,10 @@ def has_in_it(statement: ast.stmt, site: Site) -> bool:
 
 
 def parting(one: Stack, other: Stack) -> tuple[int, ast.stmt] | None:
-    """Where the way to one line parts from the way to another.
+    """Find where the call paths to two lines diverge.
 
-    The place in the first stack, and the statement there that leads to the one line and not to the other.
+    Returns the position in the first stack, and the statement there that leads to the first line
+    and not to the second.
     """
     if DEEPEST_STACK in (len(one), len(other)):
         return None
@@ -67,7 +68,10 @@ def parting(one: Stack, other: Stack) -> tuple[int, ast.stmt] | None:
 
 
 def is_run_as_written(way: Stack, number: int) -> bool:
-    """Whether what a line does happens when its statement is reached: a lambda, or a generator that is kept, is run by others, later."""
+    """Return whether a line's code runs when its statement is reached.
+
+    A lambda, or a generator that is stored, is run later by other code.
+    """
     site = way[number]
     if not site.function.startswith("<") or site.function == "<module>":
         return True
@@ -78,9 +82,9 @@ def is_run_as_written(way: Stack, number: int) -> bool:
 
 
 def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast.stmt | None:
-    """The outermost loop or `with` around a line that gives a name no other value and has none of some other lines in it.
+    """Return the outermost loop or `with` around a line that does not rebind a name.
 
-    Where there is none: the statement itself.
+    It must contain none of the lines in `without`. If there is none, return the statement itself.
     """
     others = [each for each in without if each.filename == site.filename]
     statement = site.statement()
@@ -94,19 +98,19 @@ def part_around(site: Site, name: str = "", without: Iterable[Site] = ()) -> ast
 
 
 def binds(node: ast.stmt, name: str) -> bool:
-    """Whether a name, `model` or `self.model`, gets another value in a statement."""
+    """Return whether a statement rebinds a name, `model` or `self.model`."""
     return name.split(".")[0] in bound_by(node) or bool(
         attribute_definitions(name, ast.Module([node], []))
     )
 
 
 def bound_by(node: ast.stmt) -> set[str]:
-    """The variables that a statement gives a value: the target of a loop as well."""
+    """Return the variables that a statement binds, including loop targets."""
     return bindings_in(ast.Module([node], []))
 
 
 def dotted(node: ast.AST | None) -> str | None:
-    """`model`, `self.model`: what can be written on another line and means the same there."""
+    """Return a dotted name, `model` or `self.model`, that means the same on another line."""
     walker = node
     while isinstance(walker, ast.Attribute):
         walker = walker.value
@@ -115,7 +119,10 @@ def dotted(node: ast.AST | None) -> str | None:
 
 
 def called_at(site: Site) -> str | None:
-    """The name of what a line calls, where that is called by its own name and not handed to something else that calls it."""
+    """Return the name of the function that a line calls directly.
+
+    None if the function is passed to something else that calls it.
+    """
     node = site.node()
     name = dotted(node.func) if isinstance(node, ast.Call) else None
     if name is None or hasattr(builtins, name.split(".")[0]):
@@ -136,7 +143,7 @@ def called_at(site: Site) -> str | None:
 
 
 def block_of(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements that it stands among."""
+    """Return the statements of the block that contains a statement."""
     above = parent_of(statement)
     blocks = (
         [each for _, each in ast.iter_fields(above) if isinstance(each, list)]
@@ -147,7 +154,10 @@ def block_of(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def is_run_before(one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether a statement has always been run when another one of the same function is: it stands above it, under no condition of its own."""
+    """Return whether one statement has always run when another one of its function runs.
+
+    It is above the other, and under no condition of its own.
+    """
     around = statements_around(other)
     walker: ast.AST | None = one
     while isinstance(walker, ast.stmt):
@@ -158,18 +168,18 @@ def is_run_before(one: ast.stmt, other: ast.stmt) -> bool:
 
 
 def holds_at(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
-    """Whether what a statement gives a name, `opt` or `self.opt`, is certainly what it stands for at another one."""
+    """Return whether a name, `opt` or `self.opt`, certainly holds the value from `made`."""
     home, scope = enclosing(made, *SCOPES), enclosing(statement, *SCOPES)
     if home is scope and scope is not None:
-        return is_run_before(made, statement) and not _is_given_up(name, made, statement)
+        return is_run_before(made, statement) and not _is_rebound(name, made, statement)
     is_in_constructor = (
         home is not None and home is constructor_of(scope) and parent_of(made) is home
     )
     return is_in_constructor and self_of(home) == self_of(scope) == name.split(".")[0] != name
 
 
-def _is_given_up(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
-    """Whether a name is deleted, or given something else, between two statements of a function."""
+def _is_rebound(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
+    """Return whether a name is deleted or rebound between two statements of a function."""
     scope = enclosing(statement, *SCOPES)
     for each in own_nodes(scope) if scope is not None else ():
         if (
@@ -183,7 +193,7 @@ def _is_given_up(name: str, made: ast.stmt, statement: ast.stmt) -> bool:
 
 
 def is_known_before(name: str, statement: ast.stmt) -> bool:
-    """Whether a name, `loader` or `self.loader`, certainly has a value at a statement."""
+    """Return whether a name, `loader` or `self.loader`, certainly has a value at a statement."""
     scope = enclosing(statement, *SCOPES)
     if isinstance(scope, ast.FunctionDef) and name in all_parameter_names(scope):
         return True
@@ -200,7 +210,7 @@ def is_known_before(name: str, statement: ast.stmt) -> bool:
 
 
 def constructor_of(method: ast.AST | None) -> ast.FunctionDef | None:
-    """The `__init__` of the class that a method is in."""
+    """Return the `__init__` of the class that a method is in."""
     owner = class_of_method(method) if method is not None else None
     found = (
         each
@@ -211,7 +221,7 @@ def constructor_of(method: ast.AST | None) -> ast.FunctionDef | None:
 
 
 def self_of(method: ast.AST | None) -> str:
-    """What a method calls its object; empty for what is no method."""
+    """Return a method's name for its object, such as `self`; empty if it is no method."""
     if (
         not isinstance(method, ast.FunctionDef)
         or class_of_method(method) is None
@@ -222,7 +232,7 @@ def self_of(method: ast.AST | None) -> str:
 
 
 def target_of(site: Site) -> tuple[str, ast.stmt] | None:
-    """The name that what is made at a line is given there, `self.opt` of self.opt = Adam(...), and the statement."""
+    """Return the name assigned at a line, `self.opt` in `self.opt = Adam()`, and the statement."""
     node: ast.AST | None = site.node()
     while isinstance(
         above := parent_of(node) if node is not None else None, ast.Attribute | ast.Call
@@ -239,7 +249,7 @@ def target_of(site: Site) -> tuple[str, ast.stmt] | None:
 
 
 def own_call(site: Site) -> bool:
-    """Whether a line calls another method of the same object: `self.train_epoch()`."""
+    """Return whether a line calls another method of the same object: `self.train_epoch()`."""
     node = site.node()
     function = enclosing(node, *SCOPES) if node is not None else None
     match node:
@@ -253,9 +263,9 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether a name, `opt` or `self.opt`, may be asked for between two statements of a function, or in the second.
+    """Return whether a name may be read between two statements of a function, or in the second.
 
-    By a method of the same object as well, or by a function that takes it from the file.
+    A method of the same object may read `self.opt`; a function may read a global.
     """
     scope = enclosing(one, *SCOPES) or one
     between = range((one.end_lineno or one.lineno) + 1, (other.end_lineno or other.lineno) + 1)
@@ -269,7 +279,7 @@ def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     root, _, rest = name.partition(".")
     if rest:
-        return any(_is_own(each, root) and not _is_left_alone(name, each, set()) for each in calls)
+        return any(_is_own(each, root) and not _is_unread(name, each, set()) for each in calls)
     functions = (each for each in ast.walk(scope) if isinstance(each, ast.FunctionDef))
     return bool(calls) and any(
         name in names_in(each) - set(all_parameter_names(each)) for each in functions
@@ -277,7 +287,7 @@ def is_used_between(name: str, one: ast.stmt, other: ast.stmt) -> bool:
 
 
 def _is_own(call: ast.Call, owner: str) -> bool:
-    """`self.f()`, or something that is given self."""
+    """Return whether a call is `self.f()`, or passes `self` as an argument."""
     direct = (
         isinstance(call.func, ast.Attribute)
         and isinstance(call.func.value, ast.Name)
@@ -286,8 +296,11 @@ def _is_own(call: ast.Call, owner: str) -> bool:
     return direct or any(isinstance(each, ast.Name) and each.id == owner for each in call.args)
 
 
-def _is_left_alone(name: str, call: ast.Call, seen: set[str]) -> bool:
-    """Whether a method of the same class, `self.build()`, does certainly not ask for `self.opt`, by itself or by others that it calls."""
+def _is_unread(name: str, call: ast.Call, seen: set[str]) -> bool:
+    """Return whether a method of the same class certainly does not read `self.opt`.
+
+    Methods that it calls are checked as well.
+    """
     function = enclosing(call, *SCOPES)
     class_ = class_of_method(function) if function is not None else None
     root = name.partition(".")[0]
@@ -310,17 +323,13 @@ def _is_left_alone(name: str, call: ast.Call, seen: set[str]) -> bool:
             return False
         if isinstance(each, ast.Attribute) and ast.unparse(each) == name:
             return False
-        if (
-            isinstance(each, ast.Call)
-            and _is_own(each, root)
-            and not _is_left_alone(name, each, seen)
-        ):
+        if isinstance(each, ast.Call) and _is_own(each, root) and not _is_unread(name, each, seen):
             return False
     return True
 
 
 def iterated(node: ast.expr) -> ast.expr:
-    """What a loop goes over: `loader` of enumerate(tqdm(loader))."""
+    """Return what a loop iterates over: `loader` in `enumerate(tqdm(loader))`."""
     while isinstance(node, ast.Call) and last_name(node.func) in PASSING and node.args:
         node = node.args[0]
     return node

@@ -1,4 +1,4 @@
-"""Classes of the program's: where they are written, and where they set what hangs on them."""
+"""The program's classes: where they are defined, and where they set their attributes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from whence.source.text import tree_of
 
 
 def class_node(kind: type) -> tuple[ast.ClassDef | None, str]:
-    """The syntax node of a class and its file; no node for a library's."""
+    """Return the syntax node of a class and its file; no node for a library's class."""
     filename = getattr(sys.modules.get(kind.__module__), "__file__", None) or "<string>"
     tree = None if is_library(filename) else tree_of(filename)
     return (find_class(kind.__name__, tree) if tree is not None else None), filename
 
 
 def assignment_of(kind: type, name: str) -> tuple[Definition, str] | None:
-    """`self.name = ...` in the class, or in one of the program's that it derives from, and the file."""
+    """Return `self.name = ...` in the class or in the program's base classes, and the file."""
     for each in kind.__mro__:
         node, filename = class_node(each)
         definition = find_attribute(name, node) if node is not None else None
@@ -29,7 +29,7 @@ def assignment_of(kind: type, name: str) -> tuple[Definition, str] | None:
 
 
 def assignments_of(kind: type, name: str) -> list[tuple[Definition, str]]:
-    """All of them, in the class and in those of the program's that it derives from."""
+    """Return all such assignments in the class and in the program's base classes."""
     known = (class_node(each) for each in kind.__mro__)
     return [
         (definition, filename)
@@ -40,14 +40,14 @@ def assignments_of(kind: type, name: str) -> list[tuple[Definition, str]]:
 
 
 def attribute_of(kind: type, name: str) -> Spot | None:
-    """What is assigned there."""
+    """Return the place of the assigned value."""
     found = assignment_of(kind, name)
     value = found[0].value if found is not None else None
     return Spot.of_node(found[1], value) if found is not None and value is not None else None
 
 
 def method_of(kind: type, name: str) -> tuple[ast.FunctionDef | None, str]:
-    """The syntax node of a method and its file."""
+    """Return the syntax node of a method and its file."""
     for each in kind.__mro__:
         node, filename = class_node(each)
         for method in node.body if node is not None else ():

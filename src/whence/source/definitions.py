@@ -1,4 +1,7 @@
-"""Where a name got its value, read from the source: assignments, loop targets, parameters, attributes, returns."""
+"""Where a name got its value, read from the source.
+
+Covers assignments, loop targets, parameters, attributes and returns.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One place that binds a name. `path` leads into the value where it is unpacked: `a, b = f()` binds b at (1,)."""
+    """One place that binds a name.
+
+    `path` leads into a value that is unpacked: `a, b = f()` binds b at (1,).
+    """
 
     kind: Kind
     node: ast.AST
@@ -29,7 +35,7 @@ class Definition:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function or module without those of functions and classes defined in it."""
+    """Return the nodes of a function or module, without nested functions and classes."""
     pending = list(ast.iter_child_nodes(scope))
     while pending:
         node = pending.pop(0)
@@ -85,7 +91,7 @@ def _as_binary(node: ast.AugAssign) -> ast.BinOp:
 
 
 def _unpacked(definition: Definition) -> Definition:
-    """`a, b = x, y` binds b to y and not to a part of a tuple."""
+    """Resolve unpacking: `a, b = x, y` binds b to y and not to a part of a tuple."""
     value, path = definition.value, definition.path
     while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
         value, path = value.elts[path[0]], path[1:]
@@ -108,7 +114,10 @@ def all_parameter_names(function: FunctionNode) -> list[str]:
 
 
 def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Definition | None:
-    """The definition of a name that reaches `before`: the last one above it, else (in a loop) the last one below it."""
+    """Return the definition of a name that reaches `before`.
+
+    That is the last one above it; in a loop, otherwise the last one below it.
+    """
     found = [
         definition
         for target, definition in _definitions_in(scope)
@@ -127,7 +136,7 @@ def find_definition(name: str, scope: ast.AST, before: ast.AST | None) -> Defini
 
 
 def definitions_before(name: str, scope: ast.AST, before: ast.AST) -> list[Definition]:
-    """All definitions of a name above a statement, the nearest first."""
+    """Return all definitions of a name above a statement, nearest first."""
     limit = _position(before)
     found = [
         definition
@@ -138,7 +147,10 @@ def definitions_before(name: str, scope: ast.AST, before: ast.AST) -> list[Defin
 
 
 def reaching_definitions(name: str, scope: ast.AST, before: ast.AST) -> list[Definition]:
-    """All definitions of a name that may reach a statement, the likeliest first: in a loop also its own, from the turn before."""
+    """Return all definitions of a name that may reach a statement, likeliest first.
+
+    In a loop these include its own, from the previous iteration.
+    """
     first = find_definition(name, scope, before)
     others = [
         definition
@@ -152,7 +164,10 @@ def reaching_definitions(name: str, scope: ast.AST, before: ast.AST) -> list[Def
 
 
 def is_bound_after(name: str, scope: ast.AST, statement: ast.AST) -> bool:
-    """True if the name gets another value in this statement or below it, so that its last value is not the one used here."""
+    """Return whether a name is rebound in this statement or below it.
+
+    Its last value is then not the one used here.
+    """
     limit = _position(statement)
     return any(
         isinstance(target, ast.Name)
@@ -175,13 +190,16 @@ def _contains(definition: Definition, node: ast.AST) -> bool:
 
 
 def _is_in_another_arm(node: ast.AST, other: ast.AST) -> bool:
-    """Whether two nodes stand in the two arms of one `if`: what the one sets does not reach the other, but for a turn of a loop before."""
+    """Return whether two nodes are in different arms of one `if`.
+
+    A value set in one arm does not reach the other, except from an earlier iteration of a loop.
+    """
     arms = dict(arms_around(node))
     return any(arms.get(branching, arm) != arm for branching, arm in arms_around(other))
 
 
 def arms_around(node: ast.AST) -> Iterator[tuple[ast.If, str]]:
-    """The `if` statements that a node stands in, each with the arm."""
+    """Return the `if` statements around a node, each with the arm."""
     walker: ast.AST | None = node
     while walker is not None:
         above = parent_of(walker)
@@ -191,12 +209,12 @@ def arms_around(node: ast.AST) -> Iterator[tuple[ast.If, str]]:
 
 
 def bindings_in(node: ast.AST) -> set[str]:
-    """The variables that get a value within a statement."""
+    """Return the variables that are bound within a statement."""
     return {target.id for target, _ in _definitions_in(node) if isinstance(target, ast.Name)}
 
 
 def attribute_definitions(text: str, scope: ast.AST) -> list[Definition]:
-    """What a function sets an attribute to, written as in `self.name`, in the order of its lines."""
+    """Return a function's assignments to an attribute such as `self.name`, in source order."""
     return [
         definition
         for target, definition in _definitions_in(scope)
@@ -205,21 +223,24 @@ def attribute_definitions(text: str, scope: ast.AST) -> list[Definition]:
 
 
 def attributes_set_in(scope: ast.AST, name: str) -> Iterator[tuple[ast.Attribute, Definition]]:
-    """The assignments to attributes of that name, whosever they are, in a function or a file."""
+    """Return the assignments to attributes of that name on any object, in a function or a file."""
     for target, definition in _definitions_in(scope):
         if isinstance(target, ast.Attribute) and target.attr == name:
             yield target, definition
 
 
 def names_set_in(scope: ast.AST, name: str) -> Iterator[Definition]:
-    """The assignments to a variable in a function or a file, in the order of their lines."""
+    """Return the assignments to a variable in a function or a file, in source order."""
     for target, definition in _definitions_in(scope):
         if isinstance(target, ast.Name) and target.id == name:
             yield definition
 
 
 def is_empty(node: ast.expr) -> bool:
-    """`[]`, `{}`, `list()`, None: what a place begins with, or is cleared with; what fills it later is what counts."""
+    """Return whether an expression is an initial value: `[]`, `{}`, `list()`, None.
+
+    Later assignments matter more.
+    """
     match node:
         case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Tuple(elts=[]) | ast.Constant(value=None):
             return True
@@ -233,7 +254,10 @@ def is_empty(node: ast.expr) -> bool:
 
 
 def find_attribute(name: str, class_node: ast.ClassDef) -> Definition | None:
-    """The assignment `self.name = ...` in a class; of several, one that says more than None, and then the one in `__init__`."""
+    """Return the assignment `self.name = ...` in a class.
+
+    Of several, prefer a value other than None, then the one in `__init__`.
+    """
     found = find_attributes(name, class_node)
     return (
         max(found, key=lambda each: (not _is_nothing(each[1].value), each[0]))[1] if found else None
@@ -245,7 +269,7 @@ def _is_nothing(value: ast.expr | None) -> bool:
 
 
 def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Definition]]:
-    """All assignments `self.name = ...` in a class, and whether they are made when an object is."""
+    """Return all assignments `self.name = ...` in a class, and whether `__init__` makes them."""
     found: list[tuple[bool, Definition]] = []
     for method in class_node.body:
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -261,7 +285,7 @@ def find_attributes(name: str, class_node: ast.ClassDef) -> list[tuple[bool, Def
 
 
 def find_registration(name: str, class_node: ast.ClassDef) -> ast.expr | None:
-    """The value in `self.register_buffer("name", value)` or `register_parameter`."""
+    """Return the value in `self.register_buffer("name", value)` or `register_parameter`."""
     for node in ast.walk(class_node):
         if (
             isinstance(node, ast.Call)
@@ -293,7 +317,7 @@ def find_function(name: str, tree: ast.AST) -> FunctionNode | None:
 
 
 def function_at(line: int, tree: ast.AST) -> FunctionNode | None:
-    """The function that begins in a line, with its decorators."""
+    """Return the function that begins at a line, decorators included."""
     return next(
         (
             node
@@ -306,7 +330,7 @@ def function_at(line: int, tree: ast.AST) -> FunctionNode | None:
 
 
 def returns_of(function: FunctionNode) -> list[ast.expr]:
-    """The expressions a function returns or yields, in source order."""
+    """Return the expressions a function returns or yields, in source order."""
     if isinstance(function, ast.Lambda):
         return [function.body]
     return [
@@ -317,7 +341,7 @@ def returns_of(function: FunctionNode) -> list[ast.expr]:
 
 
 def falling_through(function: FunctionNode) -> ast.stmt | None:
-    """The statement after which a function ends without a return, if there is a way to that."""
+    """Return the statement after which a function can end without a return, if any."""
     return None if isinstance(function, ast.Lambda) else _last_before_end(function.body)
 
 
@@ -337,7 +361,10 @@ def _last_before_end(body: list[ast.stmt]) -> ast.stmt | None:
 
 
 def name_in(filename: str, module: str, attribute: str) -> str | None:
-    """How a file would write an attribute of a module that it imports: `nn.Parameter`, `torch.nn.Parameter`, `Parameter`."""
+    """Return how a file would write an attribute of a module that it imports.
+
+    `nn.Parameter`, `torch.nn.Parameter` or `Parameter`, depending on the imports.
+    """
     tree = tree_of(filename)
     parent, _, last = module.rpartition(".")
     ways = {f"{module}.{attribute}": "", module: f".{attribute}", parent: f".{last}.{attribute}"}
@@ -352,7 +379,7 @@ def name_in(filename: str, module: str, attribute: str) -> str | None:
 def argument_for(
     call: ast.Call, function: FunctionNode, name: str, *, bound: bool
 ) -> ast.expr | None:
-    """The expression that a call passes for a parameter; `bound` where the first parameter is self."""
+    """Return the expression that a call passes for a parameter; `bound` if `self` is implicit."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

@@ -1,4 +1,4 @@
-"""Orders that are drawn and thrown away: `rng.permutation(order)` as a statement gives another order, and changes nothing."""
+"""Discarded shuffles: `rng.permutation(order)` as a statement changes nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from whence.source.files import program_files
 from whence.source.spots import Spot
 from whence.source.text import last_name, tree_of
 
-# What these give is all that they do.
+# These have no effect besides their result.
 DRAWS = frozenset({"permutation", "permuted", "randperm", "sample"})
 SHUFFLES = frozenset({"shuffle", "random_shuffle"})
-# What these give is another object: to shuffle it leaves the first one as it was.
+# These return a new object; shuffling it does not change the original.
 COPIES = frozenset(
     {
         "list",
@@ -31,13 +31,13 @@ COPIES = frozenset(
 
 
 def discarded_draw(scope: ast.AST) -> ast.expr | None:
-    """The only place in a function, a class or a file that draws an order and keeps nothing of it."""
+    """Return the only place in a function, class or file that draws an order and discards it."""
     found = list(_draws_in(scope))
     return found[0] if len(found) == 1 else None
 
 
 def discarded_in_program() -> Spot | None:
-    """The only such place in all of the program's files."""
+    """Return the only such place in the whole program."""
     trees = ((filename, tree_of(filename)) for filename in program_files())
     found = [
         (filename, node) for filename, tree in trees if tree is not None for node in _draws_in(tree)

@@ -1,4 +1,4 @@
-"""Small edits of the user's source, told as a unified diff. Nothing is written to the user's files."""
+"""Small edits of the user's source, shown as a unified diff; no user file is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whence.source.text import (
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the text of one span by another."""
+    """Replacement of the text of one span."""
 
     filename: str
     span: Span
@@ -44,7 +44,7 @@ def insert_before(filename: str, node: ast.AST, text: str) -> Edit:
 
 
 def give_by_name(filename: str, node: ast.Call, name: str, text: str) -> Edit | None:
-    """Give a call an argument by its name: for the one that it has, or behind all others."""
+    """Set a keyword argument of a call: replace its value, or append it after all others."""
     named = next((each for each in node.keywords if each.arg == name), None)
     if named is not None:
         return replace_node(filename, named.value, text)
@@ -53,13 +53,13 @@ def give_by_name(filename: str, node: ast.Call, name: str, text: str) -> Edit | 
         return None
     last = span_of(given[-1])
     before = line_of(filename, last.line).encode()[: last.column].decode(errors="replace")
-    # One argument a line, or all on one.
+    # One argument per line, or all on one line.
     gap = f",\n{before}" if not before.strip() else ", "
     return insert_after(filename, given[-1], f"{gap}{name}={text}")
 
 
 def in_parentheses(filename: str, node: ast.expr) -> str:
-    """The text of an expression, in parentheses if something is to be called on it and it would bind less tightly."""
+    """Return the text of an expression, in parentheses if a call on it would bind more tightly."""
     text = text_of(filename, node)
     return (
         text
@@ -69,7 +69,10 @@ def in_parentheses(filename: str, node: ast.expr) -> str:
 
 
 def diff_of(*given: Edit | None) -> str | None:
-    """A unified diff of all edits (in one file), or None if there is none, or the result would no longer parse."""
+    """Return a unified diff of all edits of one file.
+
+    None if there are no edits, or if the result would no longer parse.
+    """
     edits = [each for each in given if each is not None]
     if not edits or len(edits) < len(given):
         return None
@@ -90,12 +93,12 @@ def diff_of(*given: Edit | None) -> str | None:
     )
     if not has_last_end(filename):
         old[-1], new[-1] = old[-1][:-1], new[-1][:-1]
-    told = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=2)
-    return "".join(_as_in_the_file(line, end) for line in told) or None
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=2)
+    return "".join(_as_in_the_file(line, end) for line in lines) or None
 
 
 def diffs_of(*given: Edit | None) -> str | None:
-    """The same of edits in several files."""
+    """Return the diffs of edits in several files."""
     edits = [each for each in given if each is not None]
     files = dict.fromkeys(each.filename for each in edits)
     diffs = [diff_of(*(each for each in edits if each.filename == filename)) for filename in files]
@@ -107,7 +110,7 @@ def diffs_of(*given: Edit | None) -> str | None:
 
 def _edited(before: list[bytes], edits: list[Edit]) -> bytes:
     text = b"".join(before)
-    # From behind, and what takes away before what is put in at the same place.
+    # From the end backwards, and deletions before insertions at the same place.
     for edit in sorted(edits, key=lambda each: astuple(each.span), reverse=True):
         start = _offset(before, edit.span.line, edit.span.column)
         end = _offset(before, edit.span.end_line, edit.span.end_column)
@@ -120,7 +123,7 @@ def _offset(lines: list[bytes], line: int, column: int) -> int:
 
 
 def _as_in_the_file(line: str, end: str) -> str:
-    """A line of a diff, with the line ends of the file: `patch` compares them."""
+    """Return a line of a diff with the file's line ending, because `patch` compares them."""
     if line.startswith(("---", "+++", "@@")):
         return line
     return line[:-1] + end if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

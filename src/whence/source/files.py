@@ -9,7 +9,10 @@ from whence.source.sites import is_library
 
 
 def program_files(also: Iterable[str] = ()) -> list[str]:
-    """The program's own files that have been imported, its main one included; and those that are known to have run by other means."""
+    """Return the program's own imported files, including the main one.
+
+    Also returns the files in `also`, which ran by other means.
+    """
     found = (
         vars(module).get("__file__")
         for module in list(sys.modules.values())

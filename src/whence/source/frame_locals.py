@@ -1,8 +1,8 @@
-"""The local variables of a running frame, read so that the program cannot notice.
+"""The local variables of a running frame, read without the program noticing.
 
 Before Python 3.13 the first read of `f_locals` makes a copy that the frame keeps. The copy keeps
-the program's tensors alive, and `locals()` in the program returns the very same dict, so that
-reading it again changes what the program holds.
+the program's tensors alive, and `locals()` in the program returns the same dict, so reading it
+again changes what the program holds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _HELD_BY_FRAME_ONLY = 3
-"""What `sys.getrefcount` says of a frame's copy: the frame, a variable here, and the argument."""
+"""`sys.getrefcount` of a frame's copy: the frame, a variable here, and the argument."""
 
 
 _get_variable: Any = getattr(ctypes.pythonapi, "PyFrame_GetVar", None)
@@ -26,7 +26,7 @@ if _get_variable is not None:
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a frame, as they are now."""
+    """Return the current local variables of a frame."""
     if frame.f_code.co_flags & inspect.CO_OPTIMIZED == 0 or sys.version_info >= (3, 13):
         return dict(frame.f_locals)
     if sys.version_info >= (3, 12):
@@ -35,7 +35,7 @@ def locals_of(frame: FrameType) -> dict[str, Any]:
 
 
 def _one_by_one(frame: FrameType) -> dict[str, Any]:
-    """Ask the frame for each variable: no copy is made."""
+    """Read each variable from the frame, without making a copy."""
     code = frame.f_code
     found = {}
     for name in dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)):
@@ -47,13 +47,13 @@ def _one_by_one(frame: FrameType) -> dict[str, Any]:
 
 
 def _from_copy(frame: FrameType) -> dict[str, Any]:
-    """Read the frame's copy and leave it as it was, or empty if the program does not hold it."""
+    """Read the frame's copy and restore it, or empty it if the program does not hold it."""
     copy = _kept_copy(frame)
     before = dict(copy) if copy is not None and _is_held(copy) else {}
     copy = frame.f_locals
     found = dict(copy)
     if sys.gettrace() is None:
-        # A trace function may write to it; Python then puts all of it back into the frame.
+        # A trace function may write to it; Python then copies all of it back into the frame.
         copy.clear()
         copy.update(before)
     return found
@@ -65,7 +65,7 @@ def _is_held(copy: dict[str, Any]) -> bool:
 
 
 def _kept_copy(frame: FrameType) -> dict[str, Any] | None:
-    """The copy that a frame of Python 3.11 already keeps. Nothing in Python shows it."""
+    """Return the copy that a frame of Python 3.11 already keeps, which Python does not expose."""
     inner = _pointer_at(id(frame) + 3 * _POINTER)
     # f_func, f_globals, f_builtins, f_locals, f_code
     fields = [_pointer_at(inner + index * _POINTER) for index in range(5)] if inner else []

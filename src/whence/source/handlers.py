@@ -1,4 +1,4 @@
-"""Who will catch an exception that is being raised now, and whether they make up for it."""
+"""Which handler will catch an exception that is being raised, and whether it recovers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Fate(Enum):
 
     UNCAUGHT = auto()
     CAUGHT = auto()
-    """The program swallows it: prints, logs, goes on without the result."""
+    """The program swallows it: it prints or logs, and continues without the result."""
     MENDED = auto()
-    """The program has a fallback, a retry or an assertion for it: this failure is part of how it works."""
+    """The program has a fallback, a retry or an assertion for it, so the failure is expected."""
     INTERNAL = auto()
-    """A library raises and catches it within itself."""
+    """A library raises and catches it internally."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A `try` around the running statement whose handler takes the exception."""
+    """A `try` around the running statement whose handler catches the exception."""
 
     attempt: ast.Try
     handler: ast.ExceptHandler
     failing: ast.AST | None = None
-    """What was running, where that is known for certain."""
+    """What was running, if that is known for certain."""
 
 
 def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
@@ -46,7 +46,8 @@ def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
         if frame.f_code.co_filename == RUNNER:
             break
         if is_own(frame.f_code.co_filename):
-            # Where lines of the program are run again: what stands further out is the program as it failed.
+            # Lines of the program run again here: the frames further out are those of the original
+            # failure.
             continue
         if not is_library(frame.f_code.co_filename) and _is_assertion(Site.of(frame).node()):
             return Fate.MENDED
@@ -59,7 +60,7 @@ def fate_of(exception: BaseException, frames: Iterable[FrameType]) -> Fate:
                 continue
             if is_library(frame.f_code.co_filename):
                 return Fate.INTERNAL
-            return Fate.MENDED if _makes_up(guard) else Fate.CAUGHT
+            return Fate.MENDED if _recovers(guard) else Fate.CAUGHT
     return Fate.UNCAUGHT
 
 
@@ -69,7 +70,10 @@ def _has_handler_here(frame: FrameType) -> bool:
 
 
 def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard | None]:
-    """The handlers that would take the exception, innermost first; None stands for `with pytest.raises(...)` and the like."""
+    """Return the handlers that would catch the exception, innermost first.
+
+    None represents `with pytest.raises(...)` and the like.
+    """
     site = Site.of(frame)
     child: ast.AST | None = site.node() or site.statement()
     while child is not None:
@@ -86,7 +90,11 @@ def _guards_around(frame: FrameType, exception: BaseException) -> Iterator[Guard
 
 
 def _expects_failure(manager: ast.expr, frame: FrameType) -> bool:
-    """A `with` that is there for the failure: an assertion of a test framework's, or the program's own that raises without it."""
+    """Return whether a `with` expects the failure.
+
+    It is an assertion of a test framework, or a context manager of the program that raises on
+    success.
+    """
     if _is_assertion(manager) or not isinstance(manager, ast.Call):
         return _is_assertion(manager)
     made = _look_up(manager.func, frame)
@@ -97,12 +105,12 @@ def _expects_failure(manager: ast.expr, frame: FrameType) -> bool:
         if code is not None and not is_library(code.co_filename)
         else None
     )
-    wants = _minds_success if isinstance(made, type) else _fails_if_all_goes_well
+    wants = _raises_on_success if isinstance(made, type) else _fails_on_success
     return body is not None and any(map(wants, ast.walk(body)))
 
 
-def _minds_success(node: ast.AST) -> bool:
-    """`if kind is None: raise ...`, on leaving a block."""
+def _raises_on_success(node: ast.AST) -> bool:
+    """Return whether a node raises on success: `if kind is None: raise ...`, on leaving a block."""
     if not isinstance(node, ast.If) or not any(isinstance(each, ast.Raise) for each in node.body):
         return False
     test = node.test
@@ -114,14 +122,14 @@ def _minds_success(node: ast.AST) -> bool:
     return nothing or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
 
 
-def _fails_if_all_goes_well(attempt: ast.AST) -> bool:
+def _fails_on_success(attempt: ast.AST) -> bool:
     return isinstance(attempt, ast.Try) and any(
         isinstance(node, ast.Raise) for node in (*attempt.orelse, attempt.body[-1])
     )
 
 
 def _is_assertion(node: ast.AST | None) -> bool:
-    """`self.assertRaises(...)`, `pytest.raises(...)`: the failure is what the program wants to see."""
+    """Return whether a call asserts a failure: `self.assertRaises(...)`, `pytest.raises(...)`."""
     called = node.func if isinstance(node, ast.Call) else None
     name = (
         called.attr
@@ -152,15 +160,22 @@ def _look_up(node: ast.expr, frame: FrameType) -> Any:
 
 
 def _passes_on(handler: ast.ExceptHandler) -> bool:
-    """True if the handler ends in raising again; a `raise` under an `if` (out of memory, say) counts as catching."""
+    """Return whether the handler always ends by raising.
+
+    A `raise` under an `if` (out of memory, say) counts as catching.
+    """
     return any(isinstance(statement, ast.Raise) for statement in handler.body)
 
 
-def _makes_up(guard: Guard) -> bool:
-    """True if the handler supplies what the body failed to make, changes what it reads, tries it again, returns a value instead, or if
-    the `try` stands in a loop that looks for the first thing that works, or is there to see the failure."""
+def _recovers(guard: Guard) -> bool:
+    """Return whether the handler recovers from the failure.
+
+    It does so if it supplies the missing result, changes what the body reads, retries, or returns
+    another value. The same holds if the `try` is in a loop that searches for the first success, or
+    exists to observe the failure.
+    """
     body, handler = guard.attempt.body, guard.handler
-    if _fails_if_all_goes_well(guard.attempt) or _tries_again(guard):
+    if _fails_on_success(guard.attempt) or _tries_again(guard):
         return True
     needed = {
         node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)
@@ -180,7 +195,7 @@ def _makes_up(guard: Guard) -> bool:
 
 
 def _tries_again(guard: Guard) -> bool:
-    """The handler makes the call that failed once more, with something else."""
+    """Return whether the handler repeats the failed call with different arguments."""
     failing = guard.failing
     return isinstance(failing, ast.Call) and any(
         isinstance(node, ast.Call)
@@ -195,7 +210,8 @@ def _supplies(
     node: ast.Assign | ast.AugAssign | ast.AnnAssign, needed: set[str], handler: ast.ExceptHandler
 ) -> bool:
     if isinstance(node, ast.AugAssign):
-        # A counter such as `skipped += 1` is bookkeeping unless the body reads it; `jitter *= 10` before the next try is not.
+        # A counter such as `skipped += 1` is bookkeeping unless the body reads it; `jitter *= 10`
+        # before the next attempt is not.
         return isinstance(node.target, ast.Name) and node.target.id in needed
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     names = {
@@ -205,7 +221,10 @@ def _supplies(
 
 
 def _is_result(value: ast.expr | None, handler: ast.ExceptHandler) -> bool:
-    """A value that can stand for the failed one: no constant, no NaN, and not the error itself written down."""
+    """Return whether a value can replace the failed one.
+
+    A constant, NaN or the error itself cannot.
+    """
     if (
         value is None
         or isinstance(value, ast.Constant)
@@ -218,7 +237,10 @@ def _is_result(value: ast.expr | None, handler: ast.ExceptHandler) -> bool:
 
 
 def _is_search(guard: Guard) -> bool:
-    """A loop over candidates that ends with the first success, or keeps the last one before the first failure."""
+    """Return whether a `try` is in a loop over candidates.
+
+    Such a loop ends with the first success, or keeps the last success before the first failure.
+    """
     attempt = guard.attempt
     loop = parent_of(attempt)
     if not isinstance(loop, ast.For | ast.While) or attempt not in loop.body:

@@ -1,4 +1,4 @@
-"""Exceptions that a signal handler raises: they come up wherever the program, or Whence, happens to be."""
+"""Exceptions that a signal handler raises, wherever the program or Whence happens to be."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 def handlers() -> dict[int, Handler]:
-    """The Python functions that handle signals now. Ctrl-C is left to Python's own."""
+    """Return the Python functions that handle signals now, without the default for Ctrl-C."""
     found: dict[int, Handler] = {}
     for number in SIGNALS:
-        # Python's own `signal.getsignal` takes ten times as long.
+        # `signal.getsignal`, which is written in Python, takes ten times as long.
         handler = _signal.getsignal(number)
         if callable(handler) and handler is not _signal.default_int_handler:
             found[number] = handler
@@ -27,7 +27,7 @@ def handlers() -> dict[int, Handler]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether an exception was raised by a signal handler, or is no error at all (Ctrl-C, exit)."""
+    """Return whether a signal handler raised an exception, or it is no error (Ctrl-C, exit)."""
     if not isinstance(error, Exception):
         return True
     codes = {code for each in handlers().values() if (code := _code_of(each)) is not None}
@@ -42,9 +42,9 @@ def _code_of(handler: Any) -> CodeType | None:
 
 
 class HeldSignals:
-    """Holds back the program's signal handlers while Whence is at work, and then calls them.
+    """Hold back the program's signal handlers while Whence works, and call them afterwards.
 
-    A handler may raise. That exception belongs to the program: in the middle of our work it would
+    A handler may raise. That exception belongs to the program. In the middle of our work it would
     meet `except` clauses that were written for other errors.
     """
 
@@ -65,7 +65,7 @@ class HeldSignals:
         self._came.append(number)
 
     def release(self) -> list[tuple[int, Handler]]:
-        """Put the handlers back, and give those that are due."""
+        """Restore the handlers, and return those that are due."""
         if not self._handlers:
             return []
         for number, handler in self._handlers.items():
@@ -80,12 +80,12 @@ class HeldSignals:
         return self._handlers.get(number)
 
     def is_due(self) -> bool:
-        """Whether a handler waits to be called. That of SIGCHLD waits for nothing of ours."""
+        """Return whether a handler is due; that of SIGCHLD can wait."""
         return any(number != signal.SIGCHLD for number in self._came)
 
 
 def handler_of(number: int) -> Any:
-    """Return the handler of a signal as the program has set it, also while it is held back."""
+    """Return the program's handler of a signal, even while it is held back."""
     handler = _signal.getsignal(number)
     while (holder := _holder_of(handler)) is not None:
         handler = holder.handler_of(number)
@@ -93,13 +93,16 @@ def handler_of(number: int) -> Any:
 
 
 def is_signal_due() -> bool:
-    """Whether a signal has come for the program while its handlers are held back."""
+    """Return whether a signal for the program has arrived while its handlers are held back."""
     holders = (_holder_of(_signal.getsignal(number)) for number in SIGNALS)
     return any(each is not None and each.is_due() for each in holders)
 
 
 def _holder_of(handler: object) -> HeldSignals | None:
-    """Look at types only: a handler may be any object of the program's."""
+    """Return the object that holds a handler back.
+
+    Checks types only, because a handler may be any object of the program.
+    """
     if type(handler) is MethodType and type(handler.__self__) is HeldSignals:
         return handler.__self__
     return None

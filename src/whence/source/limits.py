@@ -1,4 +1,4 @@
-"""A sequence that is cut to a limit, and made longer again after that: `[BOS] + words[:limit] + [EOS]`."""
+"""Sequences that are cut to a limit and then extended: `[BOS] + words[:limit] + [EOS]`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from whence.source.text import enclosing, parent_of, statement_of
 
 
 def overrun_limit(node: ast.AST, limit: int, by: int) -> ast.expr | None:
-    """In the function around a node: the limit of a cut after which exactly `by` elements are added, as it is written.
+    """Return the limit of a cut after which exactly `by` elements are added, as written.
 
-    One that leaves room (`words[:limit - 2]`) is none.
+    Searches the function around a node. A cut that leaves room, `words[:limit - 2]`, does not
+    count.
     """
     scope = enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
     for each in own_nodes(scope) if scope is not None else ():
@@ -33,7 +34,7 @@ def _limit(node: ast.AST) -> ast.expr | None:
 
 
 def _added(cut: ast.AST, scope: ast.AST) -> int:
-    """How many elements are written around a cut, in its own statement and, if that names it, in those after it."""
+    """Return how many elements are added to a cut, in its own statement or in later ones."""
     count = _around(cut)
     match statement_of(cut):
         case ast.Assign(targets=[ast.Name(id=name)]) as statement:
@@ -50,7 +51,7 @@ def _around(child: ast.AST) -> int:
 
 
 def _beside(child: ast.AST, parent: ast.AST) -> int:
-    """The elements that stand beside a part in a sum of lists, or in a list that it is spread in."""
+    """Return the number of elements beside a part in a list concatenation or a spread list."""
     match parent:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             return _written(right if child is left else left)
@@ -65,7 +66,7 @@ def _written(node: ast.AST) -> int:
 
 
 def _added_later(name: str, after: ast.stmt, scope: ast.AST) -> Iterator[int]:
-    """What is put around a variable, or into it, by later statements that always run."""
+    """Return what later statements that always run add to a variable."""
     block = parent_of(after)
     for use in own_nodes(scope):
         if not isinstance(use, ast.Name) or use.id != name or not isinstance(use.ctx, ast.Load):

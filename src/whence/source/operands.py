@@ -1,4 +1,4 @@
-"""The operands of a call as they stand in the source."""
+"""The operands of a call as written in the source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ MODULES = ("torch", "F", "nn.functional", "torch.nn.functional", "functional")
 
 
 def operands_of(node: ast.AST | None) -> list[ast.expr]:
-    """The expressions that an operator or a call is given, in the order of its arguments; what a method belongs to is the first."""
+    """Return the operand expressions of an operator or a call, in argument order.
+
+    The object of a method call comes first.
+    """
     match node:
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             return [left, right]

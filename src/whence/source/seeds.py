@@ -1,4 +1,4 @@
-"""Where a program seeds its random numbers, read from its lines."""
+"""Where a program seeds its random numbers, read from its source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.source.text import enclosing, function_node, last_name, statement_of
 
 SEEDERS = frozenset({"manual_seed", "seed", "seed_everything", "set_seed"})
 MAKERS = frozenset({"default_rng", "RandomState", "Random"})
-"""These make a generator, which begins alike if they are given a seed."""
+"""These make a generator, which always starts alike if it receives a seed."""
 MIXING = frozenset(
     {
         "shuffle",
@@ -29,13 +29,16 @@ MIXING = frozenset(
     }
 )
 PICKING = frozenset({"randrange", "randint", "integers", "random"})
-"""What they draw is a place in a buffer, or a number of any other kind."""
+"""The result is a position in a buffer, or any other number."""
 DEEPEST = 4
 Finder = Callable[[type, str], tuple[ast.FunctionDef | None, str]]
 
 
 def seeding_before(stack: tuple[Site, ...], *, makers: bool = False) -> Spot | None:
-    """Where a seed is set before a line, whenever that is reached: in the functions on the way to it, up to a loop around it."""
+    """Return where a seed is set before a line, each time that the line is reached.
+
+    Searches the functions on the call path, up to a loop around the line.
+    """
     for site in stack:
         scope, statement = function_node(site), site.statement()
         if scope is None or statement is None:
@@ -63,7 +66,7 @@ def seeding_before(stack: tuple[Site, ...], *, makers: bool = False) -> Spot | N
 
 
 def seeding_in(kind: type, name: str) -> Spot | None:
-    """Where a method, or one of the same object that it calls, seeds or makes a generator."""
+    """Return where a method, or a method that it calls, seeds or makes a generator."""
     for call, filename in _calls_from(kind, name, method_of):
         if (last_name(call.func) in SEEDERS and call.args) or _is_seeded_maker(call):
             return Spot.of_node(filename, call)
@@ -71,7 +74,10 @@ def seeding_in(kind: type, name: str) -> Spot | None:
 
 
 def mixes(kind: type, name: str) -> bool:
-    """Whether a method, or what it calls, draws an order. A generator may be there to make up the samples themselves."""
+    """Return whether a method, or what it calls, draws an order.
+
+    A generator alone does not prove that: it may produce the samples themselves.
+    """
     return any(
         (word := last_name(call.func)) in MIXING
         or word.endswith("Sampler")
@@ -81,7 +87,7 @@ def mixes(kind: type, name: str) -> bool:
 
 
 def _calls_from(kind: type, name: str, *finders: Finder) -> Iterator[tuple[ast.Call, str]]:
-    """What a method calls, and what those call in turn that can be found."""
+    """Return the calls that a method makes, directly or through methods that can be found."""
     pending, seen = [name], set[str]()
     while pending and len(seen) < DEEPEST:
         name = pending.pop(0)
@@ -107,7 +113,11 @@ def _function_beside(kind: type, name: str) -> tuple[ast.FunctionDef | None, str
 
 
 def _picks(call: ast.Call) -> bool:
-    """`buffer[rng.randrange(n)]`, `at = rng.integers(n)` and later `buffer[at]`, `buffer.pop(at)`."""
+    """Return whether a call picks an element.
+
+    `buffer[rng.randrange(n)]`, or `at = rng.integers(n)` and later `buffer[at]` or
+    `buffer.pop(at)`.
+    """
     statement, function = statement_of(call), enclosing(call, ast.FunctionDef)
     if statement is None or function is None:
         return False
@@ -138,7 +148,7 @@ def _is_seeded_maker(call: ast.Call) -> bool:
 
 
 def _seeds(call: ast.Call, site: Site) -> bool:
-    """Whether a call sets a seed, or calls a function of the program's that does."""
+    """Return whether a call sets a seed, directly or through a function of the program."""
     if last_name(call.func) in SEEDERS:
         return True
     code = getattr(site.f_globals.get(last_name(call.func)), "__code__", None)

@@ -1,4 +1,4 @@
-"""A function that is given one more thing by its only caller."""
+"""Functions that can take one more parameter because they have a single caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whence.source.text import tree_of
 
 
 def is_called_once(function: ast.FunctionDef, call: ast.Call) -> bool:
-    """Whether no other line of the program knows it by its name; the line that imports it does so for this call."""
+    """Return whether only this call uses a function's name, apart from its import."""
     if class_of_method(function) is not None or function.decorator_list:
         return False
     trees = [tree for filename in program_files() if (tree := tree_of(filename)) is not None]

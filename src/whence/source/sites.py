@@ -1,4 +1,4 @@
-"""Sites: points in the user's program, cheap to take while it runs and looked up only when somebody asks."""
+"""Sites: points in the user's program, cheap to record and resolved only on demand."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from whence.source.frame_locals import locals_of
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
-"""What runs a program: whoever stands outside of it is no part of that."""
+"""The file that runs a program: frames outside of it do not belong to the program."""
 OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
 MOST_STACKS = 2048
 COMPILED = (".pyx", ".pxd", ".pxi")
 PASSAGE = "<passed on by whence>"
-"""The name of functions that pass a call on and have the file of whoever made it: no part of the program."""
+"""The name of functions that pass a call on with the caller's file name; not program code."""
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -57,24 +57,27 @@ TORCHS = ("torch", "functorch")
 
 @cache
 def is_library(filename: str) -> bool:
-    """Tell whether a file is somebody else's code: the standard library, an installed package, Whence itself."""
+    """Return whether a file is the standard library, an installed package, or Whence itself."""
     if filename.startswith("<"):
         return not filename.startswith(("<string>", "<stdin>", "<ipython"))
     if filename.endswith(COMPILED) and not os.path.exists(filename):
-        # Extensions that were written in Cython name their source as it lay where they were built.
+        # Cython extensions name their source by its path on the machine that built them.
         return True
     path = os.path.abspath(filename)
     if path.startswith(OWN_PROGRAMS):
         return False
     if path.startswith((OWN_FOLDER, *LIBRARY_FOLDERS)):
-        # Nearly all files are these: links are followed for the others only.
+        # Nearly all library files match here: links are followed only for the others.
         return True
     return os.path.realpath(path).startswith(LIBRARY_FOLDERS) or _packages_of(path) is not None
 
 
 @cache
 def is_foreign(filename: str) -> bool:
-    """Tell whether a file is of an installed package other than torch: what that does is not what the line that called it says."""
+    """Return whether a file belongs to an installed package other than torch.
+
+    A line that calls into it does not show what happens there.
+    """
     path = os.path.realpath(filename)
     folder = next(
         (each for each in PACKAGE_FOLDERS if path.startswith(each)), None
@@ -87,7 +90,7 @@ def is_foreign(filename: str) -> bool:
 
 
 def _packages_of(path: str) -> str | None:
-    """The folder that a file was installed into, where only the import path knows of it (`pip install --target`)."""
+    """Return the package folder of a file that only `sys.path` reveals (`pip install --target`)."""
     folders = (
         os.path.abspath(each) + os.sep for each in sys.path if isinstance(each, str) and each
     )
@@ -99,7 +102,10 @@ def _packages_of(path: str) -> str | None:
 
 @cache
 def _installed_in(folder: str) -> frozenset[str]:
-    """The files and folders that installers have put there, by their own records: the program may lie in the same folder."""
+    """Return the files and folders that installers have recorded there.
+
+    The program may be in the same folder.
+    """
     records = Path(folder).glob("*.dist-info/RECORD")
     with suppress(OSError):
         return frozenset(
@@ -111,20 +117,24 @@ def _installed_in(folder: str) -> frozenset[str]:
 
 
 def is_own(filename: str) -> bool:
-    """Tell whether a file is Whence's own code; the programs of `whence demo` are not."""
+    """Return whether a file is Whence's own code; the programs of `whence demo` are not."""
     return filename.startswith(OWN_FOLDER) and not filename.startswith(OWN_PROGRAMS)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A point in a code object. Quacks like a frame as far as `executing` looks at one, but keeps no local alive."""
+    """A point in a code object.
+
+    It has the attributes of a frame that `executing` reads, but keeps no local variable alive.
+    """
 
     f_code: CodeType
     f_lasti: int
     f_lineno: int
     f_globals: dict[str, Any] = field(repr=False)
     is_indirect: bool = False
-    """A library other than torch stands between this line and what was seen to happen: the call that is written here is not that."""
+    """A library other than torch is between this line and the event: the call on this line is not
+    the event."""
 
     @classmethod
     def of(cls, frame: FrameType, *, is_indirect: bool = False) -> Site:
@@ -149,7 +159,7 @@ class Site:
         return self.f_code.co_name
 
     def span(self) -> Span:
-        """The columns of the expression that was running, by the compiler's own table."""
+        """The columns of the expression that was running, from the compiler's position table."""
         line, end_line, column, end_column = next(
             islice(self.f_code.co_positions(), self.f_lasti // 2, None)
         )
@@ -158,7 +168,7 @@ class Site:
         return Span(line, column, end_line, end_column)
 
     def node(self) -> ast.AST | None:
-        """The syntax node that was running, or None where it cannot be known for certain."""
+        """Return the syntax node that was running, or None if it is not certain."""
         try:
             found = executing.Source.executing(self).node  # type: ignore[arg-type]
         except Exception:
@@ -177,17 +187,17 @@ class Site:
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a frame, as they are now."""
+    """Return the current local variables of a frame."""
     return locals_of(frame)
 
 
 def variable(frame: FrameType, name: str) -> Any:
-    """One local variable of a frame, as it is now."""
+    """Return the current value of one local variable of a frame."""
     return locals_of(frame).get(name)
 
 
 def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames of the program from here outwards."""
+    """Return the frames of the program from here outwards."""
     while frame is not None and frame.f_code.co_filename != RUNNER:
         if frame.f_code.co_name != PASSAGE:
             yield frame
@@ -195,7 +205,7 @@ def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def frames_outside(exception: BaseException) -> list[FrameType]:
-    """The live frames that an exception which is being handled has still to pass, innermost first."""
+    """Return the live frames that a handled exception has yet to pass, innermost first."""
     reached = exception.__traceback__.tb_frame if exception.__traceback__ is not None else None
     frames = frames_from(sys._getframe(1))
     for frame in frames:
@@ -205,7 +215,7 @@ def frames_outside(exception: BaseException) -> list[FrameType]:
 
 
 def frames_in(traceback: TracebackType | None) -> list[FrameType]:
-    """The frames that an exception has come through, innermost first."""
+    """Return the frames that an exception has passed through, innermost first."""
     found: list[FrameType] = []
     while traceback is not None:
         if traceback.tb_frame.f_code.co_name != PASSAGE:
@@ -215,7 +225,7 @@ def frames_in(traceback: TracebackType | None) -> list[FrameType]:
 
 
 def sites_in(traceback: TracebackType | None) -> list[Site]:
-    """The user's sites that an exception has come through, innermost first."""
+    """Return the user's sites that an exception has passed through, innermost first."""
     found: list[Site] = []
     while traceback is not None:
         frame = traceback.tb_frame
@@ -228,13 +238,13 @@ def sites_in(traceback: TracebackType | None) -> list[Site]:
 
 
 def stack_of(exception: BaseException) -> tuple[Site, ...]:
-    """The user's sites that an exception has come through and has still to pass, innermost first."""
+    """Return the user's sites that an exception has passed or has yet to pass, innermost first."""
     outer = frames_outside(exception)
     return (*sites_in(exception.__traceback__), *user_stack(outer[0] if outer else None))
 
 
 def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
-    """The sites of the user's own code that are running now, innermost first."""
+    """Return the sites of the user's own code that are running now, innermost first."""
     found: list[Site] = []
     foreign = False
     while frame is not None and len(found) < DEEPEST_STACK:
@@ -251,13 +261,13 @@ def user_stack(frame: FrameType | None) -> tuple[Site, ...]:
 
 
 class Stacks:
-    """The same stacks come again and again while a program trains: each is built and kept once."""
+    """Cache of stacks: a program repeats them while it trains, so each is built once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[Site, ...]] = {}
 
     def of(self, frame: FrameType | None) -> tuple[Site, ...]:
-        """What `user_stack` gives."""
+        """Return the same as `user_stack`."""
         frames: list[FrameType] = []
         key: list[int] = []
         foreign = False
@@ -267,7 +277,7 @@ class Stacks:
                 pass
             elif not is_library(code.co_filename):
                 frames.append(frame)
-                # No other code and no other globals can come to have these numbers: the sites keep them alive.
+                # The sites keep the code and the globals alive, so their identities stay unique.
                 key += (id(code), frame.f_lasti, id(frame.f_globals))
             elif code.co_filename == RUNNER:
                 break
@@ -286,7 +296,7 @@ class Stacks:
 
 
 def user_frames(frame: FrameType | None) -> list[FrameType]:
-    """The live frames of the user's own code, innermost first."""
+    """Return the live frames of the user's own code, innermost first."""
     return [each for each in frames_from(frame) if not is_library(each.f_code.co_filename)]
 
 

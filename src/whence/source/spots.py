@@ -1,4 +1,4 @@
-"""A spot: one expression in the user's source, ready to be shown."""
+"""A spot: one expression in the user's source, ready for display."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Spot:
 
     @classmethod
     def of_hop(cls, hop: Hop) -> Spot | None:
-        """The spot of a hop: its statement, found again by line."""
+        """Return the spot of a hop: its statement, found by line."""
         source = source_of(hop.file)
         if source is None or source.tree is None:
             return None
@@ -53,7 +53,7 @@ class Spot:
         return code_of(self.filename, self.span)
 
     def is_within(self, other: Spot) -> bool:
-        """Whether it is part of the same piece of text."""
+        """Return whether this span is within another one."""
         start, end = (self.span.line, self.span.column), (self.span.end_line, self.span.end_column)
         return (
             self.filename == other.filename
@@ -62,7 +62,7 @@ class Spot:
         )
 
     def node(self) -> ast.AST | None:
-        """The syntax node that has exactly this span; an expression rather than the statement around it."""
+        """Return the syntax node with exactly this span; an expression rather than a statement."""
         source = source_of(self.filename)
         if source is None or source.tree is None:
             return None

@@ -1,6 +1,7 @@
-"""Edits of whole statements: put in, taken away, moved, indented. They keep the file's own indentation.
+"""Edits of whole statements: insert, remove, move, indent; they keep the file's indentation.
 
-Where a statement shares its line with another one (`for x in y: f(x)`, `f(); g()`) there is no such edit.
+There is no such edit if a statement shares its line with another one (`for x in y: f(x)`, `f();
+g()`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ALONE = "    "
 
 
 def line_before(filename: str, statement: ast.stmt, *texts: str) -> Edit | None:
-    """Lines in front of a statement."""
+    """Insert lines before a statement."""
     indent = indentation(filename, statement)
     if indent is None:
         return None
@@ -27,7 +28,7 @@ def line_before(filename: str, statement: ast.stmt, *texts: str) -> Edit | None:
 
 
 def line_after(filename: str, statement: ast.stmt, *texts: str) -> Edit | None:
-    """Lines behind all of a statement, comments included."""
+    """Insert lines after a whole statement and its trailing comment."""
     indent = indentation(filename, statement)
     if indent is None or not _ends_its_line(filename, statement):
         return None
@@ -38,7 +39,10 @@ def line_after(filename: str, statement: ast.stmt, *texts: str) -> Edit | None:
 
 
 def remove_statement(filename: str, statement: ast.stmt) -> Edit | None:
-    """Take a statement away, its lines included. Where it is the only one of its block there is no such edit: the rest would not parse."""
+    """Remove a statement with its lines.
+
+    There is no such edit for the only statement of a block: the rest would not parse.
+    """
     if indentation(filename, statement) is None or not _ends_its_line(filename, statement):
         return None
     return Edit(filename, Span(_first_line(statement), 0, _last_line(statement) + 1, 0), "")
@@ -47,7 +51,7 @@ def remove_statement(filename: str, statement: ast.stmt) -> Edit | None:
 def move_after(
     filename: str, statement: ast.stmt, other: ast.stmt
 ) -> tuple[Edit | None, Edit | None]:
-    """Take a statement away, and put it behind another one."""
+    """Move a statement after another one."""
     place = line_after(filename, other, "")
     return remove_statement(filename, statement), _put(filename, statement, other, place)
 
@@ -69,7 +73,7 @@ def _put(filename: str, statement: ast.stmt, other: ast.stmt, place: Edit | None
 
 
 def wrap(filename: str, statements: Sequence[ast.stmt], head: str) -> Edit | None:
-    """Statements of one block put below a head: `with torch.no_grad():`."""
+    """Put statements of one block below a header such as `with torch.no_grad():`."""
     first, last = statements[0], statements[-1]
     indent = indentation(filename, first)
     if indent is None or not _ends_its_line(filename, last):
@@ -86,12 +90,15 @@ def wrap(filename: str, statements: Sequence[ast.stmt], head: str) -> Edit | Non
 
 
 def decorate(filename: str, function: ast.FunctionDef, decorator: str) -> Edit | None:
-    """A decorator for a function that has none."""
+    """Add a decorator to a function that has none."""
     return None if function.decorator_list else line_before(filename, function, f"@{decorator}")
 
 
 def import_of(filename: str, module: str) -> tuple[Edit | None, ...]:
-    """What a file needs to know a module by its own name: nothing, where it does; None where there is no place for it."""
+    """Return the edits that import a module by its own name, if the file does not already.
+
+    An edit is None if there is no place for it.
+    """
     tree = tree_of(filename)
     known = [
         each
@@ -109,7 +116,7 @@ def import_of(filename: str, module: str) -> tuple[Edit | None, ...]:
 
 
 def reached(filename: str, module: str, attribute: str) -> tuple[str, tuple[Edit | None, ...]]:
-    """How a file writes what a module has, and the import that it needs for that."""
+    """Return how a file writes a module's attribute, and the import that it needs for that."""
     name = name_in(filename, module, attribute)
     return (
         (name, ()) if name is not None else (f"{module}.{attribute}", import_of(filename, module))
@@ -117,7 +124,7 @@ def reached(filename: str, module: str, attribute: str) -> tuple[str, tuple[Edit
 
 
 def indentation(filename: str, statement: ast.stmt) -> str | None:
-    """The white space before a statement; None where something else stands there."""
+    """Return the white space before a statement, or None if other text is before it."""
     line = line_of(filename, _first_line(statement))
     start = line.encode()[: statement.col_offset].decode(errors="replace")
     return start if not start.strip() else None
@@ -133,7 +140,7 @@ def _last_line(statement: ast.stmt) -> int:
 
 
 def _ends_its_line(filename: str, statement: ast.stmt) -> bool:
-    """Nothing but a comment stands behind it."""
+    """Return whether only a comment follows a statement on its line."""
     rest = (
         line_of(filename, _last_line(statement))
         .encode()[statement.end_col_offset :]
@@ -144,7 +151,10 @@ def _ends_its_line(filename: str, statement: ast.stmt) -> bool:
 
 
 def _moved_lines(filename: str, statements: Sequence[ast.stmt], indent: str) -> list[str] | None:
-    """Lines of a block, with its comments, below another indentation. What stands in texts of several lines is left as it is."""
+    """Return the lines of a block, with its comments, at another indentation.
+
+    Multi-line strings are not changed.
+    """
     own = indentation(filename, statements[0])
     first, last = _first_line(statements[0]), _last_line(statements[-1])
     within = {line for each in statements for line in _lines_in_texts(each)}
@@ -153,7 +163,7 @@ def _moved_lines(filename: str, statements: Sequence[ast.stmt], indent: str) -> 
         if number in within or not line.strip():
             found.append(line)
         elif own is None or not line.startswith(own):
-            # A comment, or the rest of a bracket, that stands further left.
+            # A comment or a closing bracket that is indented less.
             return None
         else:
             found.append(indent + line.removeprefix(own))
@@ -169,7 +179,7 @@ def _lines_in_texts(statement: ast.stmt) -> Iterator[int]:
 
 
 def _unit(filename: str, statement: ast.stmt) -> str:
-    """What the file indents by, as it is seen at a statement: by the block below it, or the one that it stands in."""
+    """Return the file's indentation unit, from the block below a statement or the one around it."""
     own = indentation(filename, statement) or ""
     below = getattr(statement, "body", ())
     inner = indentation(filename, below[0]) if below else None

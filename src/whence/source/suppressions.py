@@ -1,4 +1,4 @@
-"""`# whence: ignore[family/kind]` on the origin's line."""
+"""Suppressions: `# whence: ignore[family/kind]` on the line of a finding's origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source text and syntax trees of the user's files, whatever they came from: a file, `-c`, a notebook cell."""
+"""Source text and syntax trees of the user's code: a file, `-c`, or a notebook cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whence.source.sites import Site
 
 
 def source_of(filename: str) -> executing.Source | None:
-    """The parsed file with parent links, or None where there is no readable source."""
+    """Return the parsed file with parent links, or None if it has no readable source."""
     try:
         source = executing.Source.for_filename(filename)
     except Exception:
@@ -38,7 +38,10 @@ def line_of(filename: str, number: int) -> str:
 
 
 def _as_written(filename: str) -> str | None:
-    """The text of a file with its own line ends; None where it is no file (a notebook's cell), or not as it was when it was run."""
+    """Return the text of a file with its own line endings.
+
+    None if it is no file (a notebook cell), or if it has changed since it ran.
+    """
     try:
         text = Path(filename).read_bytes().decode()
     except (OSError, UnicodeDecodeError):
@@ -50,22 +53,22 @@ def _as_written(filename: str) -> str | None:
 
 
 def end_of_lines(filename: str) -> str | None:
-    """How the lines of a file end, if all of them end alike."""
+    """Return the line ending of a file, if all its lines have the same."""
     text = _as_written(filename)
     ends = {"\r\n" if line.endswith("\r") else "\n" for line in (text or "").split("\n")[:-1]}
     return None if text is None or len(ends) > 1 else next(iter(ends), "\n")
 
 
 def has_last_end(filename: str) -> bool:
-    """Whether the last line of a file ends as all others do."""
+    """Return whether the last line of a file has a line ending."""
     return (_as_written(filename) or "\n").endswith("\n")
 
 
 def code_of(filename: str, span: Span) -> str:
-    """The text within a span, on one line, white space folded."""
+    """Return the text within a span on one line, with white space collapsed."""
     lines = lines_of(filename)[span.line - 1 : span.end_line]
     if not lines or span.end_column == 0 or (len(lines) > 1 and lines[0].rstrip().endswith(":")):
-        # Of a loop or a block the head says enough.
+        # The header of a loop or block is enough.
         return line_of(filename, span.line).strip()
     encoded = [line.encode() for line in lines]
     encoded[-1] = encoded[-1][: span.end_column]
@@ -88,20 +91,20 @@ def text_of(filename: str, node: ast.AST) -> str:
 
 
 def root_name(node: ast.expr) -> str:
-    """The name that an expression begins with: `np` of np.random.rand(3), `torch` of torch.ones(2).float()."""
+    """Return the first name of an expression: `np` in `np.random.rand(3)`."""
     while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def parent_of(node: ast.AST) -> ast.AST | None:
-    """The enclosing node; `executing` hangs it on every tree it parses."""
+    """Return the enclosing node, which `executing` stores in every tree it parses."""
     parent = getattr(node, "parent", None)
     return parent if isinstance(parent, ast.AST) else None
 
 
 def last_name(node: ast.AST) -> str:
-    """The last word of a dotted name; empty for what is none."""
+    """Return the last part of a dotted name; empty for anything else."""
     return (
         node.attr
         if isinstance(node, ast.Attribute)
@@ -126,7 +129,7 @@ def statement_of(node: ast.AST) -> ast.stmt | None:
 
 
 def function_node(site: Site) -> ast.AST | None:
-    """The syntax node of the function (or module) that a site lies in."""
+    """Return the syntax node of the function or module that contains a site."""
     tree = tree_of(site.filename)
     if tree is None or site.function == "<module>":
         return tree
@@ -148,14 +151,14 @@ def _relative(filename: str, folder: str) -> str:
 
 
 def shown_path(filename: str) -> str:
-    """A path as reports print it: relative to the working directory where it lies below it."""
+    """Return a path as reports print it: relative if it is below the working directory."""
     if filename.startswith("<"):
         return filename
     return _relative(os.path.abspath(filename), os.getcwd())
 
 
 def site_of_node(filename: str, node: ast.AST) -> Site | None:
-    """The point in the code of a file at which an expression is made, without anything that runs."""
+    """Return the point in a file's code at which an expression is evaluated, without running it."""
     try:
         pending = [compile("\n".join(lines_of(filename)) + "\n", filename, "exec")]
     except (SyntaxError, ValueError):
@@ -164,7 +167,7 @@ def site_of_node(filename: str, node: ast.AST) -> Site | None:
     wanted = span.line, span.end_line, span.column, span.end_column
     while pending:
         code = pending.pop()
-        # Of several instructions for one expression the last is the one that makes it.
+        # Of several instructions for one expression, the last one computes it.
         for number, position in reversed(list(enumerate(code.co_positions()))):
             if position == wanted:
                 return Site(code, 2 * number, span.line, {})
@@ -173,14 +176,14 @@ def site_of_node(filename: str, node: ast.AST) -> Site | None:
 
 
 def statement_at(filename: str, line: int) -> ast.stmt | None:
-    """The innermost statement that has a line in it; of several on one line the first."""
+    """Return the innermost statement at a line; of several on one line, the first."""
     source = source_of(filename)
     return _statement_at(source, line) if source is not None else None
 
 
 @lru_cache(maxsize=4096)
 def _statement_at(source: executing.Source, line: int) -> ast.stmt | None:
-    """Tracers ask this for every line that runs."""
+    """Return the statement at a line. Tracers call this for every line that runs."""
     around = (each for each in source.statements_at_line(line) if isinstance(each, ast.stmt))
     return max(
         around,

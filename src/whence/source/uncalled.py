@@ -16,7 +16,7 @@ UNMADE = " A method that is named without () is not called."
 
 
 def uncalled_in(scope: ast.AST, *names: str) -> Iterator[ast.Attribute]:
-    """The statements of a function or a file that consist of a method's name alone."""
+    """Return the statements of a function or file that are only a method's name."""
     for node in own_nodes(scope):
         match node:
             case ast.Expr(value=ast.Attribute(attr=name) as method) if name in names:
@@ -24,7 +24,7 @@ def uncalled_in(scope: ast.AST, *names: str) -> Iterator[ast.Attribute]:
 
 
 def uncalled_beside(site: Site | None, name: str) -> Spot | None:
-    """The only such statement in the function, or the file, that a line stands in."""
+    """Return the only such statement in the function or the file around a line."""
     if site is None:
         return None
     scope = function_node(site) or tree_of(site.filename)
@@ -38,7 +38,10 @@ def uncalled_in_program(name: str, files: Iterable[str]) -> list[Spot]:
 
 @cache
 def _uncalled_in_file(filename: str, name: str) -> tuple[Spot, ...]:
-    """Most files have no line that ends so, and are not read any further."""
+    """Return such statements of a file.
+
+    Most files have no line with this ending, and are not parsed.
+    """
     if not any(line.partition("#")[0].rstrip().endswith(f".{name}") for line in lines_of(filename)):
         return ()
     tree = tree_of(filename)
@@ -53,7 +56,7 @@ def _uncalled_in_file(filename: str, name: str) -> tuple[Spot, ...]:
 
 
 def called(spot: Spot | None) -> str | None:
-    """`()` behind it."""
+    """Return a diff that appends `()`."""
     node = spot.node() if spot is not None else None
     return (
         diff_of(insert_after(spot.filename, node, "()"))

@@ -1,4 +1,4 @@
-"""What loaders delivered: which batch, made of which samples."""
+"""Batches that loaders delivered, and the samples of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from whence.weak_table import WeakTable
 
 MOST_FIELDS = 64
 ONLY_TENSORS = frozenset({Tensor})
-# It is mapped over the tensors of every batch: a loop in C.
+# Mapped over the tensors of every batch: a loop in C.
 form_of = attrgetter("is_nested", "shape", "dtype")
 LEAVES = frozenset(
     {torch.Tensor, torch.nn.Parameter, int, float, bool, complex, str, bytes, type(None)}
@@ -30,21 +30,24 @@ LEAVES = frozenset(
 
 
 class Form:
-    """Shapes and types of what comes again and again: the batches of a loader, the inputs of a model."""
+    """Shapes and types of recurring data: a loader's batches, a model's inputs."""
 
     __slots__ = ("_flat", "_forms", "paths", "signature")
 
     def __init__(self) -> None:
         self.signature: tuple[Any, ...] = ()
         self._flat: Any = None
-        """The type of the last data, if that was a plain list or tuple of tensors and nothing else."""
+        """The type of the last data, if that was a plain list or tuple of tensors only."""
         self._forms: list[Any] = []
-        """What each of these was like."""
+        """The form of each of these tensors."""
         self.paths: tuple[str, ...] = ()
-        """Where each of these is."""
+        """The path of each of these tensors."""
 
     def is_like_last(self, data: Any) -> bool:
-        """The short way for nearly all data: tensors in a row, like those before."""
+        """Return whether data has the same form as the data before it.
+
+        This is the fast path for nearly all data: a flat sequence of tensors.
+        """
         if type(data) is not self._flat or not ONLY_TENSORS.issuperset(map(type, data)):
             return False
         try:
@@ -64,7 +67,7 @@ class Form:
         self.paths = tuple(path for path, leaf in leaves if isinstance(leaf, Tensor))
 
     def tensors(self, data: Any) -> Sequence[Tensor]:
-        """Those of the data that it was shown last."""
+        """Return the tensors of the data that was inspected last."""
         return (
             data
             if self._flat is not None
@@ -73,49 +76,52 @@ class Form:
 
 
 class LoaderInfo:
-    """A DataLoader: where it was built, what it draws on, what it has delivered. Keeps neither it nor its dataset alive."""
+    """A DataLoader: where it was built, its dataset and sampler, and what it has delivered.
+
+    Keeps neither the loader nor its dataset alive.
+    """
 
     def __init__(self, loader: Any, stack: tuple[Site, ...]) -> None:
         self.stack = stack
         self.place: Spot | None = None
-        """Where somebody else says that it is."""
+        """Where the loader is, according to another source."""
         self.batch_size: int | None = getattr(loader, "batch_size", None)
         self.drop_last: bool = bool(getattr(loader, "drop_last", False))
         self.workers: int = getattr(loader, "num_workers", 0)
         self.keeps_workers = bool(self.workers and getattr(loader, "persistent_workers", False))
         self.collate: Any = getattr(loader, "collate_fn", None)
         self.batched = getattr(loader, "batch_sampler", None) is not None
-        """Whether its sampler gives the indices of a whole batch at a time. Else what the dataset gives is the batch."""
+        """Whether its sampler yields batches of indices. If not, each dataset item is a batch."""
         self.gives_fresh_lists = type(getattr(loader, "batch_sampler", None)) is BatchSampler
-        """Whether each batch's indices are a list of their own, which nobody will use again."""
+        """Whether each batch's indices are a fresh list that nothing else uses."""
         self.batches = 0
         self.form = Form()
-        """Of its last batch."""
+        """The form of its last batch."""
         self.noted: tuple[Any, ...] | None = None
-        """The last one that the watch took notice of."""
+        """The form of the last batch that was reported to the watch."""
         self.is_known = False
-        """Whether some epochs of it have gone by."""
+        """Whether several of its epochs have passed."""
         self.trained = False
         """Whether backward was called while one of its batches was the last to arrive."""
         self.worker_init: Any = getattr(loader, "worker_init_fn", None)
         self.seed = 0
-        """What the seeds of its workers were made from in the last epoch."""
+        """The base seed of its workers in the last epoch."""
         self.copies = bool(self.workers) and _start_method(loader) != "fork"
-        """Whether its workers get a copy of the dataset that was pickled for them."""
+        """Whether its workers receive a pickled copy of the dataset."""
         self.is_iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
         self.kind = type(getattr(loader, "dataset", None))
-        """Of its dataset, which may be gone."""
+        """The class of its dataset, which may be gone."""
         self.sampler = _weakly(getattr(loader, "sampler", None))
         self.sampler_kind = _kind_of_order(loader)
-        """Of what decides the order, which may be gone."""
+        """The class of the object that decides the order, which may be gone."""
         self.batch_sampler = _weakly(getattr(loader, "batch_sampler", None))
         self._dataset = _weakly(getattr(loader, "dataset", None))
         self.draws = Draws(self._dataset) if not self.workers and not self.is_iterable else None
-        """What the random numbers of its samples are, where they are made in this process."""
+        """The random streams of its samples, if they are made in this process."""
 
     @property
     def built(self) -> Spot | None:
-        """Where it was built, as far as that is known."""
+        """Return where it was built, if known."""
         return Spot.of_site(self.stack[0]) if self.stack else self.place
 
     @property
@@ -123,7 +129,10 @@ class LoaderInfo:
         return self._dataset()
 
     def collated(self, samples: list[Any]) -> Any:
-        """A batch of samples that were fetched again. Runs the program's code: only ever in a child process."""
+        """Return a batch of samples that were fetched again.
+
+        Runs the program's code, so only ever in a child process.
+        """
         return self.collate(samples if self.batched or len(samples) != 1 else samples[0])
 
     def length(self) -> int | None:
@@ -134,7 +143,7 @@ class LoaderInfo:
 
 
 def _kind_of_order(loader: Any) -> type:
-    """The class of the batch sampler, if it is no library's; of what that draws on; or of the sampler."""
+    """Return the class of the first batch sampler or sampler that is not a library's."""
     batches = getattr(loader, "batch_sampler", None)
     makers = (batches, getattr(batches, "sampler", None), getattr(loader, "sampler", None))
     return next((kind for kind in map(type, makers) if not _is_of_library(kind)), type(makers[-1]))
@@ -146,7 +155,10 @@ def _is_of_library(kind: type) -> bool:
 
 
 def _start_method(loader: Any) -> str:
-    """How worker processes come to be. To ask for the default plainly would settle it for the program."""
+    """Return how worker processes are started.
+
+    Asking multiprocessing for the default in the usual way would fix it for the program.
+    """
     context = getattr(loader, "multiprocessing_context", None)
     if context is not None:
         return str(context.get_start_method())
@@ -160,59 +172,62 @@ def _weakly(thing: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(thing)
     except TypeError:
-        # A plain list or tuple cannot be referred to weakly.
+        # A plain list or tuple cannot be weakly referenced.
         return lambda: thing
 
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """One delivery."""
+    """One delivered batch."""
 
     info: LoaderInfo
     number: int
     kept: Sequence[Any] | None
-    """Its indices, as they were kept."""
+    """Its indices, as they were stored."""
     signature: tuple[Any, ...] = ()
     worker: int | None = None
     """The number of the worker process that made it."""
     streams: Kept = ()
-    """Where the random streams stood that it was made with."""
+    """The states of the random streams that it was made with."""
 
     @property
     def indices(self) -> list[Any] | None:
-        """The dataset indices of its samples, or None where the sampler gives none."""
+        """The dataset indices of its samples, or None if the sampler yields none."""
         return listed(self.kept, self.info.batched)
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker that is dead, or that the program waits for in vain."""
+    """A worker that has died, or that the program waits for without result."""
 
     number: int
     pid: int | None
     exit_code: int | None
     is_alive: bool
     indices: list[Any]
-    """What it was asked for and did not bring."""
+    """The indices that it was asked for and did not deliver."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLeaf:
-    """A tensor of a batch and its place in it, as the user would write it: `[0]`, `["image"]`."""
+    """A tensor of a batch and its path, as the user would write it: `[0]`, `["image"]`."""
 
     batch: Batch
     path: str
 
 
 def leaves_of(tree: Any, path: str = "") -> list[tuple[str, Any]]:
-    """The leaves of a batch or a sample with their paths."""
+    """Return the leaves of a batch or a sample with their paths."""
     found: list[tuple[str, Any]] = []
     _gather(tree, path, found)
     return found
 
 
 def _gather(tree: Any, path: str, found: list[tuple[str, Any]]) -> None:
-    """This runs for every batch of every loader: what is most frequent is asked first."""
+    """Collect leaves.
+
+    This runs for every batch of every loader, so frequent types are checked first.
+    """
     kind = type(tree)
     if kind in LEAVES:
         found.append((path, tree))
@@ -240,7 +255,10 @@ def _gather(tree: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 
 def signature_of(leaves: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
-    """Shapes and types of a batch's leaves: what decides whether an earlier tape can stand for it."""
+    """Return the shapes and types of a batch's leaves.
+
+    They decide whether an earlier tape can represent the batch.
+    """
     return tuple([(path, _shape_of(leaf), leaf.dtype) for path, leaf in leaves if _has_form(leaf)])
 
 
@@ -249,25 +267,25 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _shape_of(leaf: Any) -> Any:
-    """Nested tensors have none."""
+    """Return a leaf's shape; nested tensors have none."""
     return () if isinstance(leaf, torch.Tensor) and leaf.is_nested else leaf.shape
 
 
 def _has_form(leaf: Any) -> bool:
-    """True for tensors and for arrays of numpy's, which is not imported for this."""
+    """Return whether a leaf is a tensor or a NumPy array, without importing NumPy."""
     return isinstance(leaf, torch.Tensor) or (
         type(leaf).__module__ == "numpy" and hasattr(leaf, "shape")
     )
 
 
 class LoaderBook:
-    """All loaders seen, and the batch that is being worked on."""
+    """All loaders seen, and the batch in use."""
 
     def __init__(self) -> None:
         self._known: WeakTable[Any, LoaderInfo] = WeakTable()
         self.current: Batch | None = None
         self.batch_sizes: set[int] = set()
-        """Of all loaders, those that are gone included."""
+        """Batch sizes of all loaders, including those that are gone."""
 
     def note_construction(self, loader: Any, stack: tuple[Site, ...]) -> None:
         info = self._known[loader] = LoaderInfo(loader, stack)

@@ -1,7 +1,8 @@
-"""When the program did what, by autograd's own count: which optimizer stepped, when backward ran, and at which lines.
+"""When optimizers stepped and backward ran, by autograd's own count, and at which lines.
 
-Autograd numbers its nodes in the order in which they are made, whether anybody records or not. A node that is found later
-tells by its number what has happened since, in a run of which nothing was recorded for hours.
+Autograd numbers its nodes in the order of their creation, whether or not anything is recorded. The
+number of a node that is found later shows what has happened since, even in a run of which nothing
+was recorded for hours.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MOST_BEATS = 256
 
 
 _Kept = tuple[int, "weakref.ref[Optimizer] | None", Site]
-"""As little as can be: this is done in every step."""
+"""As small as possible: one is created in every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,14 @@ class Beat:
     """A step of an optimizer, or a backward."""
 
     before: int
-    """The number of the first node that was not there yet."""
+    """The number of the first node that did not exist yet."""
     site: Site
     optimizer: Optimizer | None
-    """Who stepped; None for a backward, and for an optimizer that is gone."""
+    """The optimizer that stepped; None for a backward, and for an optimizer that is gone."""
 
 
 class _Usual:
-    """Where the last one was called for: how many frames up the stack, and by which instruction of which code."""
+    """Where the last call was made: the distance up the stack, the code and the instruction."""
 
     __slots__ = ("code", "distance", "instruction", "site")
 
@@ -50,16 +51,16 @@ class _Usual:
 
 
 class Beats:
-    """The last of them. Bounded; keeps nothing of the program's alive."""
+    """The most recent steps and backwards. Bounded; keeps no object of the program alive."""
 
     def __init__(self) -> None:
         self._steps: deque[_Kept] = deque(maxlen=MOST_BEATS)
         self._backwards: deque[_Kept] = deque(maxlen=MOST_BEATS)
-        """Those that freed their graphs."""
+        """Backwards that freed their graphs."""
         self.is_running = False
-        """Whether a backward is under way that frees its graph. Nobody need say so when it has ended before something else is done."""
+        """Whether a backward that frees its graph is running. Its end may be noticed late."""
         self._sites: dict[tuple[int, int], Site] = {}
-        """By code and instruction: which line that is takes long to find out, and it is the same in each step."""
+        """By code and instruction: the line is slow to compute, and is the same in each step."""
         self._usual_step, self._usual_backward = _Usual(), _Usual()
 
     def stepped(self, optimizer: Optimizer, frame: FrameType | None) -> None:
@@ -68,14 +69,17 @@ class Beats:
             self._steps.append((next_node_number(), weakref.ref(optimizer), site))
 
     def backward_began(self, frame: FrameType | None, keeps_graph: bool) -> None:
-        """Of one that keeps its graph nothing can come."""
+        """Note a backward that frees its graph; one that keeps its graph is not recorded."""
         self.is_running = not keeps_graph
         site = self._site(self._usual_backward, frame) if not keeps_graph else None
         if site is not None:
             self._backwards.append((next_node_number(), None, site))
 
     def _site(self, usual: _Usual, frame: FrameType | None) -> Site | None:
-        """The line of the program's own. In nearly all steps it is that of the step before, as far up the stack."""
+        """Return the program's line.
+
+        In nearly all steps it is the line of the previous step, at the same depth of the stack.
+        """
         near = frame
         for _ in range(usual.distance):
             near = near.f_back if near is not None else None
@@ -88,7 +92,7 @@ class Beats:
         if frame is None:
             return None
         usual.distance, usual.code, usual.instruction = distance, frame.f_code, frame.f_lasti
-        # No other code can come to have this number: the site keeps it alive.
+        # The site keeps the code alive, so its identity stays unique.
         key = id(frame.f_code), frame.f_lasti
         site = self._sites.get(key)
         if site is None or site.f_globals is not frame.f_globals:
@@ -99,11 +103,11 @@ class Beats:
         return site
 
     def steps_since(self, number: int) -> Iterator[Beat]:
-        """The steps that were made after a node, the first one first."""
+        """Return the steps made after a node, oldest first."""
         return (_shown(each) for each in self._steps if each[0] > number)
 
     def step_of(self, weight: torch.Tensor, number: int) -> Beat | None:
-        """The first step after a node of an optimizer that owns a weight, or the memory behind it."""
+        """Return the first step after a node by an optimizer that owns a weight or its memory."""
         memory = storage_of(weight)
         for beat in self.steps_since(number):
             groups = beat.optimizer.param_groups if beat.optimizer is not None else ()
@@ -114,17 +118,17 @@ class Beats:
         return None
 
     def last_sites(self) -> tuple[Site | None, Site | None]:
-        """Where the last backward and the last step were called for."""
+        """Return where the last backward and the last step were called."""
         return self._backwards[-1][2] if self._backwards else None, self._steps[-1][
             2
         ] if self._steps else None
 
     def last_backwards(self) -> list[Site]:
-        """Where the last two were called for, the later one first."""
+        """Return where the last two backwards were called, the later one first."""
         return [_shown(each).site for each in list(self._backwards)[:-3:-1]]
 
     def backward_since(self, number: int) -> Beat | None:
-        """The first backward that freed its graph and began after a node was made; not the one that is running."""
+        """Return the first backward since a node that freed its graph, except the running one."""
         begun = list(self._backwards)[: -1 if self.is_running else None]
         return next((_shown(each) for each in begun if each[0] > number), None)
 

@@ -1,4 +1,4 @@
-"""Where optimizers and schedulers were built, those that are gone included."""
+"""Where optimizers and schedulers were built, including those that are gone."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MOST_BUILDS = 256
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A thing that was built, and the program's lines that did so, innermost first."""
+    """An object that was built, and the program's lines that built it, innermost first."""
 
     ref: weakref.ref[Any]
     kind: str
     stack: tuple[Site, ...]
     sizes: tuple[int, ...] = ()
-    """Of an optimizer's groups: how many weights each had then."""
+    """The number of weights in each of the optimizer's groups at that time."""
 
 
 class BuildBook:
-    """Bounded; keeps nothing of the program's alive."""
+    """Builds of optimizers and schedulers. Bounded; keeps no object of the program alive."""
 
     def __init__(self) -> None:
         self._builds: list[Build] = []
         self.given_used_up = False
-        """Whether the optimizer that could not be built was given an iterator which was at its end before."""
+        """Whether the optimizer that could not be built received an exhausted iterator."""
 
     def note(self, thing: Any, stack: tuple[Site, ...], sizes: tuple[int, ...] = ()) -> None:
         self._builds.append(Build(weakref.ref(thing), type(thing).__name__, stack, sizes))
@@ -39,5 +39,5 @@ class BuildBook:
         return next((each for each in reversed(self._builds) if each.ref() is thing), None)
 
     def others(self, thing: Any) -> Iterator[Build]:
-        """All but this one, the newest first."""
+        """Return all builds but this one, newest first."""
         return (each for each in reversed(self._builds) if each.ref() is not thing)

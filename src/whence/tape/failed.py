@@ -1,4 +1,4 @@
-"""The call that raised: the last, unfinished entry of the tape, with its operands still in hand."""
+"""The call that raised: the last, unfinished entry of the tape, with its operands at hand."""
 
 from __future__ import annotations
 
@@ -23,53 +23,56 @@ from whence.tape.tape import Call, Value, flatten
 
 
 class Stage(Enum):
-    """What a loader is at when it makes a batch."""
+    """The stage of making a batch that a loader has reached."""
 
-    BEGINNING = "before it fetched anything, in worker_init_fn"
-    OPENING = "when it began to read the dataset"
-    MAKING = "while it made a sample"
-    COLLATING = "while it put samples together"
+    BEGINNING = "in worker_init_fn, before fetching a sample"
+    OPENING = "while opening the dataset"
+    MAKING = "while making a sample"
+    COLLATING = "while collating samples"
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception that came home from a worker process, as text."""
+    """An exception that a worker process sent back as text."""
 
     kind: str
     text: str
     stage: Stage
     filename: str
-    """The innermost line of the program's own that it came through; empty where there is none."""
+    """The innermost line of the program that it passed through; empty if there is none."""
     line: int
 
 
 @dataclass(eq=False, slots=True)
 class Fetching:
-    """The fetch of a batch that failed, made again: how far it came, and the functions that made each sample."""
+    """A failed fetch of a batch, repeated: how far it got, and the functions behind each sample."""
 
     info: LoaderInfo
     indices: list[Any]
-    """Of the samples; of a stream, their numbers in it."""
+    """Indices of the samples; for an iterable dataset, their positions in the stream."""
     worker: int | None = None
-    """The worker process that failed, if it was one."""
+    """The worker process that failed, if any."""
     stage: Stage = Stage.BEGINNING
-    """What it was at when it came no further."""
+    """The stage at which it stopped."""
     raised: Raised | None = None
     redrawn: bool = False
-    """Whether it was made again with other random numbers than it had."""
+    """Whether it was repeated with different random numbers."""
     samples: list[Any] = field(default_factory=list)
     returns: list[list[tuple[FrameType, Any]]] = field(default_factory=list)
     callers: dict[FrameType, tuple[FrameType, int]] = field(default_factory=dict)
-    """Which of the user's functions called those, and in which line."""
+    """The user's function that called each of these, and the line."""
     courses: list[Any] = field(default_factory=list)
-    """For each sample, the lines by which it was made."""
+    """For each sample, the lines that made it."""
     lost: list[Lost] = field(default_factory=list)
     ending: Any = None
-    """What came of fetching a lost worker's samples again."""
+    """The result of fetching a lost worker's samples again."""
 
     @property
     def failed_index(self) -> Any:
-        """The dataset index whose sample raised; None if none was asked for yet, or all came and the collating failed."""
+        """The dataset index whose sample raised.
+
+        None if no sample was requested yet, or if all samples were made and the collation failed.
+        """
         made = len(self.samples)
         return (
             self.indices[made] if self.stage is Stage.MAKING and made < len(self.indices) else None
@@ -78,7 +81,7 @@ class Fetching:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class FailedCall(Scene):
-    """Handed to the rules while the exception is on its way."""
+    """Passed to the rules while the exception propagates."""
 
     call: Call
     func: Any
@@ -90,9 +93,9 @@ class FailedCall(Scene):
     beats: Beats = field(default_factory=Beats)
     fetching: Fetching | None = None
     surfaced: Site | None = None
-    """Where it surfaced, if not where the call stands."""
+    """Where it surfaced, if that is not the site of the call."""
     place: Spot | None = None
-    """Where it is told from if no line of the program is running."""
+    """The place to report if no line of the program is running."""
 
     @property
     def name(self) -> str:
@@ -112,7 +115,7 @@ class FailedCall(Scene):
 
     @property
     def layer(self) -> nn.Module | None:
-        """The torch layer that made the call, if one did."""
+        """Return the PyTorch layer that made the call, if any."""
         module = (
             self.func
             if isinstance(self.func, nn.Module)

@@ -1,4 +1,4 @@
-"""Looks that are made in every step: is everything finite?"""
+"""Finiteness checks that run in every step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whence.torch_internals import check_finite_and_unscale_, foreach_norm, fore
 
 
 def weights_of(optimizer: Optimizer) -> list[torch.Tensor]:
-    """The weights that an optimizer is about to change, as far as their gradients can be read."""
+    """Return the weights that an optimizer is about to change and whose gradients can be read."""
     weights = (each for group in optimizer.param_groups for each in group["params"])
     return [each for each in weights if type(each) in PLAIN and type(each.grad) in PLAIN]
 
@@ -27,16 +27,16 @@ def gradients_of(weights: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 @functools.cache
 def _signal(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """A zero that becomes one if something is not finite, and a scale of one."""
+    """Return a flag of zero, which becomes one if a value is not finite, and a scale of one."""
     with torch.inference_mode(mode=False):
         return torch.zeros((), device=device), torch.ones((), device=device)
 
 
 @functools.cache
 def leaves_no_trace() -> bool:
-    """Whether autograd takes no notice of torch's check: no change is counted, and a graph is no hindrance.
+    """Return whether PyTorch's check leaves no trace in autograd: no version counter changes.
 
-    Then gradients are given to it as they are. Each `.data` is a tensor more to make and to free.
+    Then gradients are passed as they are. Each `.data` would be one more tensor to make and free.
     """
     with torch.inference_mode(mode=False), torch.enable_grad():
         probe = torch.zeros((), device="cpu", requires_grad=True)
@@ -48,16 +48,17 @@ def leaves_no_trace() -> bool:
 
 
 def all_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
-    """One fused look at many tensors.
+    """Check many tensors in one fused call.
 
-    torch's own check for loss scaling reads each tensor once and writes back what it read: with a scale of one that
-    changes no bit, and on `.data` it counts as no change. Where it cannot look, each tensor is looked at by itself.
+    PyTorch's own check for loss scaling reads each tensor once and writes it back. With a scale of
+    one that changes no bit, and on `.data` it counts as no change. Tensors that it does not support
+    are checked one by one.
     """
     return are_finite([each.data for each in tensors if each is not None and is_readable(each)])
 
 
 def are_finite(plain: list[torch.Tensor]) -> bool:
-    """The same for tensors that are without a history."""
+    """Check tensors that have no history."""
     if not plain:
         return True
     found, one = _signal(plain[0].device)
@@ -68,11 +69,12 @@ def are_finite(plain: list[torch.Tensor]) -> bool:
             return False
         return True
     except (RuntimeError, NotImplementedError):
-        # Sparse or complex ones, several devices, an expanded gradient that shares its memory. Some may have been read already.
+        # Sparse or complex tensors, several devices, or an expanded gradient that shares its
+        # memory. Some may have been read already.
         _signal.cache_clear()
         device = plain[0].device
         if not reads_are_free(device) and all(each.device == device for each in plain):
-            # One read for all of them, as each waits for the device.
+            # One read for all of them, because each read waits for the device.
             flag = torch.zeros((), device=device)
             _raise_by_norms(plain, flag)
             return not flag.item()
@@ -80,11 +82,15 @@ def are_finite(plain: list[torch.Tensor]) -> bool:
 
 
 def raise_flag(tensors: list[torch.Tensor], flag: torch.Tensor, one: torch.Tensor) -> None:
-    """Make a flag nonzero if something is not finite. All are on one device, and nothing is read from it."""
+    """Make a flag nonzero if a value is not finite.
+
+    All tensors are on one device, and nothing is read from it.
+    """
     try:
         check_finite_and_unscale_(tensors, flag, one)
     except (RuntimeError, NotImplementedError):
-        # Older kernels for CUDA do not take bfloat16, MPS may have none, and none takes what is sparse or complex.
+        # Older CUDA kernels do not support bfloat16, MPS may have no kernel, and no kernel supports
+        # sparse or complex tensors.
         _raise_by_norms(tensors, flag)
 
 
@@ -92,13 +98,14 @@ def _raise_by_norms(tensors: list[torch.Tensor], flag: torch.Tensor) -> None:
     plain = [each for each in map(_as_floats, tensors) if each is not None and each.numel()]
     if plain:
         norms = foreach_norm(plain, math.inf)
-        # A number minus itself is zero unless it is NaN or Inf, and what is finite in float64 need not be in float32.
+        # A value minus itself is zero unless it is NaN or Inf. A value that is finite in float64
+        # need not be in float32.
         rests = [each.reshape(()).float() for each in foreach_sub(norms, norms)]
         flag.add_(torch.stack(rests).isfinite().all().logical_not())
 
 
 def _as_floats(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The numbers of a tensor as floats in plain memory; None where it has none that a norm takes."""
+    """Return the values of a tensor as strided floats; None if a norm does not support them."""
     if tensor.layout is torch.sparse_coo:
         tensor = tensor._values()
     elif tensor.layout is not torch.strided:

@@ -1,7 +1,8 @@
-"""Updates by hand: how a step is known where no optimizer says that it was made.
+"""Manual updates: how a step is recognized if no optimizer reports it.
 
-A program without an optimizer changes its weights in place, or makes new ones from their gradients. Either shows when they
-are used again: a weight is no longer what it was when backward began, or there are only weights that nobody has seen.
+A program without an optimizer changes its weights in place, or makes new ones from their gradients.
+Both show at their next use: a weight differs from its value when backward began, or all weights are
+new.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ from whence.torch_internals import TreeSpec, copy_all_, tree_flatten, tree_unfla
 MOST_NODES = 500
 MOST_CALLS_UP = 24
 MOST_BYTES = 2**18
-"""What is copied in every step has to be little: more takes longer than a look at the gradients."""
+"""The copies made in every step must be small: larger ones take longer than the gradient check."""
 
 
 @dataclass(slots=True)
 class Before:
-    """What an update by hand is made of: the weights when backward ended, and their gradients. Copies, in memory that is used again."""
+    """The inputs of a manual update: the weights when backward ended, and their gradients.
+
+    These are copies in memory that is reused.
+    """
 
     weights: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     contents: list[torch.Tensor] = field(default_factory=list)
     gradients: list[torch.Tensor | None] = field(default_factory=list)
     results: list[torch.Tensor] = field(default_factory=list)
-    """Gradients that were given back instead of being left at the weights."""
+    """Gradients that were returned instead of being stored at the weights."""
     made: list[torch.Tensor] = field(default_factory=list)
-    """What `torch.func` gave back, where it was that. The weights are all that it was given then."""
+    """The result of `torch.func`, if that computed them. The weights are then all of its inputs."""
     form: TreeSpec | None = None
 
     def keep_function(self, given: Sequence[torch.Tensor], result: Any) -> None:
@@ -46,14 +50,14 @@ class Before:
             or sum(each.nbytes for each in made) > MOST_BYTES
         ):
             return
-        # Detached: of what has a graph, torch warns whoever asks for its gradient.
+        # Detached: PyTorch warns when `.grad` of a non-leaf is read.
         self.keep([each.detach() for each in given])
         if self.weights:
             with torch.no_grad():
                 self.made, self.form = copied(made, self.made), form
 
     def given_back(self) -> Any:
-        """None if `torch.func` has given nothing that was kept."""
+        """Return the result of `torch.func`, or None if none was kept."""
         return (
             tree_unflatten([each.clone() for each in self.made], self.form)
             if self.form is not None
@@ -79,7 +83,7 @@ class Before:
 
 
 def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[torch.Tensor]:
-    """In one call, where there are copies of such tensors already."""
+    """Copy tensors, in one call if `room` already has copies of the same form."""
     if (
         tensors
         and len(room) == len(tensors)
@@ -94,27 +98,27 @@ def copied(tensors: Sequence[torch.Tensor], room: list[torch.Tensor]) -> list[to
 
 
 class Hand:
-    """The weights that gradients were computed for since the last step, as they were then."""
+    """The weights that received gradients since the last step, as they were then."""
 
     def __init__(self) -> None:
         self.on = True
-        """No optimizer was seen yet: the program may change its weights by itself."""
+        """No optimizer was seen yet: the program may update its weights manually."""
         self.since = 0
-        """The first call of the tape after the last backward began."""
+        """The first call on the tape after the last backward began."""
         self.made_at: tuple[Site, ...] = ()
-        """Where the last update was seen to be made."""
+        """Where the last update was made."""
         self.within = False
-        """Hooks make updates while backward is under way, and may have cleared the gradients when it has ended."""
+        """Hooks make updates during backward, and may have cleared the gradients by its end."""
         self.before = Before()
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Any]] = {}
         self._given: list[weakref.ref[torch.Tensor]] = []
-        """What `torch.func` gave the last time."""
+        """The last result of `torch.func`."""
 
     def note_given(self, gradients: Iterable[torch.Tensor]) -> None:
         self._given = list(map(weakref.ref, gradients))
 
     def note(self, weights: Iterable[torch.Tensor], count: int) -> None:
-        """Backward begins."""
+        """Note the weights when backward begins."""
         for each in weights:
             if self._mark_of(each) is None:
                 self._marks[id(each)] = weakref.ref(each), _state(each)
@@ -127,18 +131,18 @@ class Hand:
         return [each for ref, _ in self._marks.values() if (each := ref()) is not None]
 
     def has_moved(self) -> bool:
-        """Whether one of the weights was changed since."""
+        """Return whether one of the weights has changed since."""
         known = ((ref(), mark) for ref, mark in self._marks.values())
         return any(weight is not None and mark != _state(weight) for weight, mark in known)
 
     def are_others(self, weights: Sequence[torch.Tensor]) -> bool:
-        """Whether these are none of them, and stand in their place."""
+        """Return whether these weights are all new and replace the noted ones."""
         return bool(self._marks and weights) and not any(
             self._mark_of(each) is not None for each in weights
         )
 
     def is_next(self, weight: Value) -> bool:
-        """Whether a weight that is about to be used is one of them, changed, or was made of their gradients."""
+        """Return whether a weight in use was changed, or was made from the noted gradients."""
         tensor = weight.tensor
         if tensor is None or not self._marks or not is_weight(tensor):
             return False
@@ -179,7 +183,7 @@ def is_weight(tensor: torch.Tensor) -> bool:
 
 
 def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
-    """The weights that a loss hangs on, as far as its graph is small."""
+    """Return the weights that a loss depends on, if its graph is small."""
     found: list[torch.Tensor] = []
     pending, seen = [loss.grad_fn], {loss.grad_fn}
     while pending and len(seen) < MOST_NODES:
@@ -198,7 +202,7 @@ def weights_under(loss: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _state(weight: torch.Tensor) -> Any:
-    """Something that changes when a weight is changed in place, `.data` included."""
+    """Return a value that changes when a weight is changed in place, including through `.data`."""
     try:
         first = float(weight.detach().reshape(-1)[0]) if is_readable(weight) else 0.0
         return weight._version, first

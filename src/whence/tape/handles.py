@@ -1,4 +1,4 @@
-"""Handles: by which variable of the program, and by which key in it, a tensor of one step is found again in another."""
+"""Handles: the variable, and the keys in it, that lead to the same tensor in every step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEEPEST = 3
 MOST_ENTRIES = 256
 CLOSED = (torch.Tensor, nn.Module, torch.optim.Optimizer, type, ModuleType)
 PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None), FunctionType, ModuleType})
-"""What neither is a tensor nor holds one."""
+"""Types that are not tensors and hold none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Handle:
     code: CodeType
     name: str
     path: tuple[Any, ...] = ()
-    """Keys, positions and names of attributes, from the variable to the tensor."""
+    """Keys, positions and attribute names, from the variable to the tensor."""
 
     @property
     def text(self) -> str:
         return self.name + "".join(f"[{each!r}]" for each in self.path)
 
     def follow(self, frames: Iterable[FrameType]) -> torch.Tensor | None:
-        """The tensor that is there now."""
+        """Return the tensor that is there now."""
         frame = next((each for each in frames if each.f_code is self.code), None)
         thing = variables(frame).get(self.name) if frame is not None else None
         for key in self.path:
@@ -41,7 +41,7 @@ class Handle:
 
 
 def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
-    """The tensors that a frame's variables hold, those that they hold directly first."""
+    """Return the tensors that a frame's variables hold, those held directly first."""
     names = variables(frame).items()
     level: list[tuple[Handle, Any]] = [
         (Handle(frame.f_code, name), each) for name, each in names if type(each) not in PLAIN
@@ -56,7 +56,7 @@ def handles_in(frame: FrameType) -> Iterator[tuple[Handle, torch.Tensor]]:
 
 
 def _entries(thing: Any) -> Iterable[tuple[Any, Any]]:
-    """What a container holds, or an object of the program's own has as attributes, without what is of no interest."""
+    """Return the entries of a container, or the relevant attributes of an object."""
     found: Iterable[tuple[Any, Any]]
     if isinstance(thing, CLOSED):
         return ()

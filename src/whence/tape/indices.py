@@ -1,4 +1,4 @@
-"""What a sampler gave, as a list of dataset indices."""
+"""A sampler's output as a list of dataset indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 
 
 def packed(indices: Any) -> Any:
-    """What a sampler gave, to be kept: numbers in a block, whose objects need not live on. A list may be used again by the program."""
+    """Pack a sampler's output for storage.
+
+    Integers go into an array, so that their objects can be freed. A list is copied, because the
+    program may reuse it.
+    """
     if type(indices) is list:
         if indices and type(indices[0]) is int:
             try:
@@ -20,10 +24,11 @@ def packed(indices: Any) -> Any:
 
 
 def listed(indices: Any, batched: bool) -> list[Any] | None:
-    """One entry for each sample, with plain numbers in place of those in tensors and arrays; None if they cannot be told.
+    """Return one index per sample, or None if the indices are unknown.
 
-    Where the sampler gives batches, anything that can be gone through twice is a batch. Elsewhere it gives one index, which may be
-    a tuple; a list or an array of them is how a dataset is asked for several samples at once.
+    Values in tensors and arrays become plain ones. If the sampler yields batches, any re-iterable
+    object is a batch. Otherwise it yields one index, which may be a tuple; a list or an array then
+    requests several samples at once.
     """
     if indices is None:
         return None
@@ -35,7 +40,7 @@ def listed(indices: Any, batched: bool) -> list[Any] | None:
     if not batched and not isinstance(indices, list):
         return [indices]
     if isinstance(indices, Iterator) or not hasattr(indices, "__iter__"):
-        # The dataset is the one to go through it.
+        # Only the dataset may iterate over it.
         return None
     return [_plain(each) for each in indices]
 

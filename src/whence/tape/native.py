@@ -1,8 +1,8 @@
 """PyTorch's own functions, as they were before the program could replace any of them.
 
-In the program's process Whence runs nothing but these. A custom autograd Function, a compiled or
+In the program's process, Whence runs nothing else. A custom autograd Function, a compiled or
 scripted module, a patched function, a library that replaces parts of PyTorch: all of them may have
-state, print, or count, and run again only in a child process.
+state, print, or count. They run again only in a child process.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from whence.torch_internals import OpOverload, OpOverloadPacket, make_subclass, 
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 BUILT_IN = (MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
-"""What C functions, methods and properties look like from Python."""
+"""The Python types of C functions, methods and properties."""
 OWN_NAMESPACES = frozenset({"aten", "prims", "_c10d_functional"})
 
 _is_child = False
-"""True in a process that was forked so that the program's own code can run in it."""
+"""True in a process that was forked to run the program's own code."""
 
 
 def run_everything() -> None:
-    """Allow all code of the program in this process: it is a child made for that."""
+    """Allow the program's code to run in this process, which is a child made for that."""
     global _is_child
     _is_child = True
     program_ran()
@@ -48,7 +48,7 @@ def run_everything() -> None:
 
 @contextmanager
 def running_everything() -> Iterator[None]:
-    """Allow all code of the program within: the user has asked for it to be run (`whence check`)."""
+    """Allow the program's code to run in this context: the user requested it (`whence check`)."""
     global _is_child
     before, _is_child = _is_child, True
     program_ran()
@@ -60,12 +60,12 @@ def running_everything() -> Iterator[None]:
 
 
 def is_child() -> bool:
-    """Tell whether this process was forked so that the program's own code can run in it."""
+    """Return whether this process was forked to run the program's own code."""
     return _is_child
 
 
 def _namespaces() -> Iterator[tuple[str, Any]]:
-    """Where programs find, and replace, what PyTorch computes with."""
+    """Return the namespaces in which programs find, and replace, PyTorch's functions."""
     yield "torch", torch
     yield "torch.Tensor", torch.Tensor
     for name in ("nn.functional", "_tensor", "functional", "_VF", "linalg", "fft", "special"):
@@ -85,14 +85,14 @@ _originals |= {id(make_subclass)}
 
 
 _stand_ins: dict[int, tuple[Any, Any]] = {}
-"""Functions that the program has put in the place of PyTorch's, by identity, each with the one it stands for."""
+"""The program's replacements for PyTorch functions, by identity, each with the original."""
 
 
 def original_of(func: Any) -> Any:
-    """PyTorch's function in whose place the program has put this one; the same function if there is none.
+    """Return the PyTorch function that this one replaces; the same one if it replaces none.
 
-    A function of PyTorch's that is written in Python hands itself to a mode under the name that it
-    has in its module. What the program has put there is not what is running.
+    A PyTorch function written in Python passes itself to a mode under the name that it has in its
+    module. If the program has replaced that name, the replacement is not what is running.
     """
     if id(func) in _originals or is_torchs_file(getattr(func, "__code__", None)):
         return func
@@ -116,13 +116,13 @@ def is_torchs_file(code: Any) -> bool:
 
 
 def original_method(name: str) -> Callable[..., Any]:
-    """A method of `torch.Tensor`, as it was."""
+    """Return the original method of `torch.Tensor`."""
     method: Callable[..., Any] = _original["torch.Tensor"][name]
     return method
 
 
 def replaced_names() -> frozenset[str]:
-    """Names of PyTorch's that stand for something else now, sensors of ours apart."""
+    """Return the PyTorch names that are now bound to something else, except to our sensors."""
     found = set()
     for namespace, each in _namespaces():
         before, now = _original[namespace], _names_in(each)
@@ -137,7 +137,10 @@ def replaced_names() -> frozenset[str]:
 
 
 def _stands_for(thing: Any, original: Any) -> bool:
-    """A sensor of ours, or PyTorch's own wrapper: `torch._dynamo`, which every optimizer imports, has one for `manual_seed`."""
+    """Return whether a thing is our sensor or PyTorch's own wrapper for the original.
+
+    `torch._dynamo`, which every optimizer imports, wraps `manual_seed`.
+    """
     code = getattr(thing, "__code__", None)
     if not isinstance(code, CodeType):
         return False
@@ -149,14 +152,17 @@ def _stands_for(thing: Any, original: Any) -> bool:
 
 
 class Native:
-    """Which functions may run here. A judgement holds as long as no code of the program runs."""
+    """Decide which functions may run here.
+
+    A decision is valid until code of the program runs.
+    """
 
     def __init__(self) -> None:
         self._replaced = frozenset[str]() if _is_child else replaced_names()
         self._known: dict[int, bool] = {}
 
     def __call__(self, func: Any) -> bool:
-        """Whether running a function runs nothing but PyTorch."""
+        """Return whether a function runs only PyTorch code."""
         if _is_child:
             return True
         if isinstance(func, functools.partial):
@@ -174,7 +180,7 @@ class Native:
         return isinstance(func, BUILT_IN) or any(func is each for each in CONSTRUCTORS)
 
     def _is_torchs(self, func: FunctionType, seen: set[CodeType]) -> bool:
-        """Written in PyTorch, and so is everything that it calls."""
+        """Return whether a function, and everything that it calls, is part of PyTorch."""
         code = func.__code__
         if code in seen:
             return True
@@ -193,7 +199,10 @@ CONSTRUCTORS = (torch.nn.Parameter, torch.Size)
 
 
 def _is_bound_to_torch(func: BuiltinFunctionType) -> bool:
-    """A function of an extension that the program brings is the program's, though it is not Python."""
+    """Return whether a built-in is PyTorch's.
+
+    A function of a C extension that the program brings belongs to the program.
+    """
     owner = func.__self__
     if issubclass(type(owner), torch.Tensor):
         return type(owner) in PLAIN
@@ -205,17 +214,17 @@ def _is_bound_to_torch(func: BuiltinFunctionType) -> bool:
 
 
 _judge: Native | None = None
-"""What is known of functions since the program ran last."""
+"""Decisions since the program last ran."""
 
 
 def program_ran() -> None:
-    """The program may have replaced functions since: judge them again when somebody asks."""
+    """Discard all decisions: the program may have replaced functions since."""
     global _judge
     _judge = None
 
 
 def runs_only_torch(func: Any) -> bool:
-    """Tell whether running a function runs nothing but PyTorch."""
+    """Return whether a function runs only PyTorch code."""
     global _judge
     if _judge is None:
         _judge = Native()
@@ -223,11 +232,11 @@ def runs_only_torch(func: Any) -> bool:
 
 
 class NotNative(RuntimeError):
-    """Running this function would run code of the program in the program's own process."""
+    """This function would run the program's code in the program's own process."""
 
 
 def run_native(func: Any, args: Any, kwargs: Any) -> Any:
-    """Run one of PyTorch's own functions; in a child process, any."""
+    """Run a PyTorch function; in a child process, any function."""
     if not runs_only_torch(func):
         raise NotNative(f"{getattr(func, '__name__', type(func).__name__)} is not PyTorch's own")
     return func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Names that torch's layers have on the tape, for all who read it."""
+"""Names of PyTorch's layers on the tape, for all modules that read it."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Final
 
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"})
 OVER_TIME: Final = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
-"""Layers that go along a sequence."""
+"""Layers that run along a sequence."""

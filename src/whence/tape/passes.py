@@ -1,8 +1,8 @@
-"""A pass: what the program does between two updates of its weights, and what is kept so that it can be run again.
+"""A pass: what the program does between two updates of its weights, kept for a replay.
 
-A pass begins where an optimizer has stepped, or where a batch arrives after a backward. While the call sensor is on, its
-calls are on the tape. In every pass, recorded or not, its batches, the inputs of its outermost modules and the random
-state are kept until the next one begins.
+A pass begins after an optimizer's step, or when a batch arrives after a backward. While the call
+sensor is on, its calls are on the tape. In every pass, recorded or not, its batches, the inputs of
+its outermost modules and the random state are kept until the next pass begins.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_DELIVERIES = 16
 MOST_ENTRIES = 64
 MOST_SCORES = 8
 ENOUGH_ALIKE = 4
-"""Recorded passes of one structure after which another one like them tells nothing new."""
+"""Recorded passes of one structure after which another one adds no information."""
 LARGEST_COPY = 64 * 2**20
 MOST_USED = 256 * 2**20
 MOST_MARKS = 500
@@ -43,7 +43,7 @@ MOST_MARKS = 500
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The random state at a point of a pass: its start, a batch's arrival, an outermost module's entry."""
+    """The random state at a point of a pass: its start, a batch's arrival, a module's entry."""
 
     kind: str
     number: int
@@ -59,37 +59,38 @@ class Pass:
     marks: list[Mark] = field(default_factory=list)
     deliveries: list[tuple[Batch, Any]] = field(default_factory=list)
     entries: list[tuple[torch.Tensor | None, ...]] = field(default_factory=list)
-    """The tensors that were given to each outermost module, in order."""
+    """The tensors that each outermost module received, in order."""
     before: dict[Value, torch.Tensor] = field(default_factory=dict)
-    """Contents of leaves that the recorded pass changed in place, from before it did."""
+    """Original contents of leaves that the recorded pass changed in place."""
     copies: dict[int, torch.Tensor] = field(default_factory=dict)
-    """The same for a pass that is not recorded, of those that earlier passes changed, by the tensor's identity."""
+    """The same for an unrecorded pass: leaves that earlier passes changed, by identity."""
     used: dict[int, torch.Tensor] = field(default_factory=dict)
-    """Gradients that optimizers have used within backward, and may have cleared there, by the weights' identity."""
+    """Gradients that optimizers used and may have cleared during backward, by weight identity."""
     is_gone: bool = False
-    """They were too large to be kept, and so were the weights that they have changed."""
+    """These gradients, and the weights that they changed, were too large to keep."""
     held: dict[Value, torch.Tensor] = field(default_factory=dict)
-    """What the recorded pass was given from outside, kept alive while it lasts."""
+    """External inputs of the recorded pass, kept alive during the pass."""
     late: bool = False
-    """Recording began within it: what it was given may have been made in it."""
+    """Recording began within the pass, so its inputs may have been computed in it."""
     backwards: int = 0
     trained: bool = False
     """An outermost module ran in it with gradients on."""
     is_familiar: bool = False
-    """There are recorded ones like it already that can stand for it."""
+    """Similar recorded passes exist and can represent it."""
     variables: dict[Value, torch.Tensor] | None = None
-    """What the program's variables held when backward began, where that was noted: by now they may hold something else."""
+    """What the program's variables held when backward began, if that was noted. They may have
+    changed since."""
     is_over: bool = False
-    """It is looked into after its end, as its values were read late."""
+    """The pass is inspected after its end, because its values were read late."""
     has_leaves: bool = True
-    """Whether what it was given was kept until then."""
+    """Whether its inputs were kept until then."""
     is_approximate: bool = False
-    """The weights that it had are gone, and others stand in for them."""
+    """The original weights are gone; others are used in their place."""
     structure: tuple[str, ...] = ()
-    """The end of the graph that its loss had."""
+    """The end of its loss's graph."""
 
     def is_leaf(self, value: Value) -> bool:
-        """True for what the pass was given and did not compute."""
+        """Return whether a value is an input of the pass rather than computed in it."""
         call = value.call
         return (
             call is None
@@ -102,7 +103,10 @@ class Pass:
 
 
 def structure_of(loss: torch.Tensor) -> tuple[str, ...]:
-    """The end of a loss's graph: a term that is switched on late shows there, and in no shape."""
+    """Return the end of a loss's graph.
+
+    A loss term that is switched on late shows there, but in no shape.
+    """
     node = loss.grad_fn
     return (
         (node.name(), *(each.name() for each, _ in node.next_functions if each is not None))
@@ -113,7 +117,7 @@ def structure_of(loss: torch.Tensor) -> tuple[str, ...]:
 
 @dataclass(eq=False, slots=True)
 class Score:
-    """A recorded pass that is over: its calls, and how to find in another pass what it was given."""
+    """A completed recorded pass: its calls, and how to find its inputs in another pass."""
 
     structure: int
     step: int
@@ -126,11 +130,11 @@ class Score:
     """Variables of the program that held a value when backward began."""
     signature: tuple[Any, ...]
     changed: list[Value]
-    """What the pass was given and changed in place, as it was afterwards."""
+    """Inputs that the pass changed in place, as they were afterwards."""
 
 
 class PassBook:
-    """The pass that is under way, and a few recorded ones that can stand for it."""
+    """The current pass, and a few recorded ones that can represent it."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -139,29 +143,33 @@ class PassBook:
         self.begun = 0
         self._draws = False
         self._most_batches = 1
-        """That a pass was seen to take."""
+        """The largest number of batches seen in a pass."""
         self._entries = MOST_ENTRIES
-        """Of outermost modules in a pass, if that was always the same number."""
+        """The number of outermost module calls in a pass, if it was always the same."""
         self.hand = Hand()
         self._after_backward: AnyRandomState | None = None
         self._running: Call | None = None
-        """The last backward that has begun: it comes on the tape when it has ended."""
+        """The last backward that began; it is put on the tape when it ends."""
         self.watched = False
-        """Whether recorded passes change tensors from outside, such as running statistics."""
+        """Whether recorded passes change external tensors, such as running statistics."""
         self._changed: list[Value] = []
-        """What they change."""
+        """The tensors that they change."""
         self._handles: dict[Value, Handle] = {}
         self._loose_in: list[Score] | None = None
+        """The scores from which `_loose` was collected."""
         self._loose: list[tuple[Value, Handle]] = []
-        """Of which scores these were collected."""
         self._alike: dict[int, tuple[int, int]] = {}
-        """By the structure of passes up to a backward: how many were kept, and the length of the tape at the last."""
+        """By structure of the passes up to a backward: how many were kept, and the tape's length at
+        the last."""
         self._familiar: deque[tuple[int, int]] = deque()
-        """The last passes that were like many before: the numbers of their calls."""
+        """The call numbers of the last passes that were similar to many earlier ones."""
 
     def begin(self, step: int, recording: bool, late: bool = False) -> Pass:
-        """End the pass under way, keep it as a score if it was recorded and trained, and begin the next. It may have begun
-        already, with the end of the last backward."""
+        """End the current pass and begin the next.
+
+        A recorded training pass is kept as a score. The next pass may already have begun at the end
+        of the last backward.
+        """
         ended = self.current
         if ended.recorded and ended.backwards and recording and not ended.is_familiar:
             self._keep(ended)
@@ -176,13 +184,16 @@ class PassBook:
         return self.current
 
     def forget(self) -> None:
-        """Let go of everything of the program's."""
+        """Release every object that belongs to the program."""
         self.scores, self._changed, self._loose, self._loose_in = [], [], [], None
         self._handles = {}
         self.current = Pass(0, self.tape.count, False)
 
     def loosen(self) -> None:
-        """An exception is on its way: whoever handles it may need the memory that only this pass holds."""
+        """Release memory that only this pass holds.
+
+        An exception is propagating, and its handler may need that memory.
+        """
         now = self.current
         now.held = {
             value: each for value, each in now.held.items() if each.requires_grad and each.is_leaf
@@ -191,7 +202,7 @@ class PassBook:
         self._handles = {}
 
     def renew(self, step: int) -> None:
-        """The same for a pass that is not recorded after another that was not: what was kept of that is let go."""
+        """Begin an unrecorded pass after another one, and release what was kept of that."""
         now = self.current
         now.step, now.backwards, now.trained = step, 0, False
         if self.watched:
@@ -200,7 +211,7 @@ class PassBook:
             self._begin_again()
 
     def copy_changed(self) -> None:
-        """Keep what passes change in place as it is now."""
+        """Copy the tensors that passes change in place."""
         with torch.no_grad():
             self.current.copies = self._copies(self.current.copies)
 
@@ -212,31 +223,38 @@ class PassBook:
             self.mark("start")
 
     def _copies(self, room: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-        """Of what passes change in place, where there is room for it."""
+        """Return copies of the tensors that passes change in place, if they are small."""
         changed = {id(tensor): tensor for _, tensor in self.changed_leaves() if _is_small(tensor)}
         spare = list(room.values()) if room.keys() == changed.keys() else []
         return dict(zip(changed, copied(list(changed.values()), spare), strict=True))
 
     def record_from_here(self) -> None:
-        """Recording has begun within a pass: what was made in it before now is given to the rest."""
+        """Start recording within a pass: tensors made earlier in it count as inputs of the rest."""
         if not self.current.backwards:
             self.current.recorded = self.current.late = True
             self.current.first = self.tape.count
 
     def mark(self, kind: str, state: AnyRandomState | None = None) -> None:
-        """Keep the random state, unless the passes that can be replayed draw no random numbers."""
+        """Keep the random state, unless the replayable passes draw no random numbers."""
         if not self.current.recorded and not self._draws:
             return
         state = random_state() if state is None else state
         self.current.marks.append(Mark(kind, self.tape.count, state))
 
     def backward_ended(self) -> None:
-        """Where no optimizer says when its gradients are used, what comes from here on may be the next pass."""
+        """Keep the random state after backward.
+
+        Without an optimizer, the next pass may begin here.
+        """
         if self.hand.on and self._draws:
             self._after_backward = random_state()
 
     def deliver(self, batch: Batch, data: Any) -> None:
-        """Of batches that nothing came of no more are kept than a recorded pass has, as it is for its replay that they are."""
+        """Note a batch.
+
+        Of unused batches, only as many are kept as a recorded pass has, because only a replay needs
+        them.
+        """
         now = self.current
         if self.has_its_batches() and not now.recorded:
             if self._draws or now.entries:
@@ -248,12 +266,12 @@ class PassBook:
             self.mark("batch")
 
     def has_its_batches(self) -> bool:
-        """Whether the next one belongs to another pass."""
+        """Return whether the next batch belongs to another pass."""
         return len(self.current.deliveries) >= self._most_batches
 
     def enter(self, args: tuple[Any, ...]) -> None:
         now = self.current
-        # Nearly all are given tensors in a row.
+        # Nearly all modules receive a flat sequence of tensors.
         leaves = args if all(map(torch.is_tensor, args)) else flatten(args)
         now.entries.append(tuple([each if is_data(each) else None for each in leaves]))
         now.trained = now.trained or torch.is_grad_enabled()
@@ -261,14 +279,20 @@ class PassBook:
             self.mark("entry")
 
     def is_complete(self) -> bool:
-        """Whether all modules were entered that are in a pass like this: another one begins the next. What became of this one,
-        if it had no backward, the program has thrown away."""
+        """Return whether all modules of a pass like this were entered.
+
+        Another module then begins the next pass. If this pass had no backward, the program has
+        discarded its results.
+        """
         now = self.current
         usual = self._entries if torch.is_grad_enabled() and not now.recorded else MOST_ENTRIES
         return len(now.entries) >= usual
 
     def note_draw(self, call: Call) -> None:
-        """The first pass has the beginning of the program in it, seeds and all: what is drawn from there is kept at each draw."""
+        """Keep the random state at each draw in the first pass.
+
+        That pass includes the program's setup and seeds.
+        """
         now = self.current
         if (
             now.first == 0
@@ -280,7 +304,7 @@ class PassBook:
             self.mark("draw")
 
     def note_operands(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        """A call is about to run: keep what it was given from outside, and copy what it may be about to change."""
+        """Keep the external inputs of a call that is about to run, and copy those it may change."""
         now = self.current
         if is_final(call):
             self._running = call
@@ -296,7 +320,7 @@ class PassBook:
                     now.before[value] = tensor.detach().clone()
 
     def note_update(self, weights: Sequence[torch.Tensor]) -> None:
-        """Weights are changed while backward is under way: keep them as they were, and the gradients that are there."""
+        """Keep weights, and their gradients, before they are changed during backward."""
         now = self.current
         if not now.recorded or now.is_gone:
             return
@@ -311,10 +335,14 @@ class PassBook:
                 now.used[id(weight)] = weight.grad.detach().clone()
 
     def note_handles(self, frames: list[FrameType]) -> None:
-        """Backward begins: remember which variables hold what the pass was given, for passes that are not recorded."""
+        """Note which variables hold the pass's inputs when backward begins.
+
+        A replay of an unrecorded pass finds its inputs by them.
+        """
         structure = hash(tuple((call.name, call.site) for call in self.calls()))
         times, last = self._alike.get(structure, (0, 0))
-        # The tape forgets its oldest calls: one that stands for others has to be a newer one from time to time.
+        # The tape drops its oldest calls, so a representative pass must be renewed from time to
+        # time.
         self.current.is_familiar = (
             times >= ENOUGH_ALIKE and self.tape.count - last < self.tape.most_calls // 2
         )
@@ -334,7 +362,7 @@ class PassBook:
                     self._handles.setdefault(wanted[id(tensor)], handle)
 
     def calls(self) -> list[Call]:
-        """The calls of the pass under way that are on the tape."""
+        """Return the calls of the current pass that are on the tape."""
         running = self._running if is_within_backward() else None
         found = (
             [running]
@@ -377,20 +405,20 @@ class PassBook:
         ]
         counts = {len(each.entries) for each in self.scores}
         self._entries = max(counts) if len(counts) == 1 and 0 not in counts else MOST_ENTRIES
-        # The newest value of each.
+        # The newest value of each tensor.
         changed = {
             id(each.tensor): each for score in reversed(self.scores) for each in score.changed
         }
         self._changed = [each for each in changed.values() if each.tensor is not None]
 
     def _thin_out(self, ended: Pass) -> None:
-        """Of passes that tell nothing new only the last few stay on the tape."""
+        """Keep only the last few of the passes that add no information."""
         self._familiar.append((ended.first, self.tape.count))
         if len(self._familiar) > ENOUGH_ALIKE:
             self.tape.forget_between(*self._familiar.popleft())
 
     def loose_handles(self) -> Sequence[tuple[Value, Handle]]:
-        """Variables that hold what a pass is given and neither a batch nor an input of a module brings."""
+        """Return variables with inputs of a pass that are neither batches nor module inputs."""
         if self._loose_in is not self.scores:
             self._loose_in = self.scores
             self._loose = [
@@ -403,7 +431,7 @@ class PassBook:
         return self._loose
 
     def changed_leaves(self) -> list[tuple[Value, torch.Tensor]]:
-        """Tensors from outside that passes change in place before backward: running statistics, states."""
+        """Return external tensors that passes change before backward, e.g. running statistics."""
         now = self.current
         if now.recorded:
             calls, first = self.calls() if now.before else [], now.first
@@ -412,13 +440,19 @@ class PassBook:
 
 
 def _deciding(calls: Sequence[Call], ended: Pass) -> Sequence[Call]:
-    """The calls that the losses of a pass depend on: an average of the weights kept beside them is not among these."""
+    """Return the calls that the losses of a pass depend on.
+
+    An average of the weights that is kept beside them is not among these.
+    """
     losses = [value for call in calls if call.name in BACKWARDS for value in call.operands]
     return needed_calls(calls, losses, ended.is_leaf, backward=False)
 
 
 def _draws_for_losses(calls: Sequence[Call], ended: Pass) -> bool:
-    """Whether losses depend on random numbers: the seed that a loader draws for its epoch does not count."""
+    """Return whether losses depend on random numbers.
+
+    The seed that a loader draws for its epoch does not count.
+    """
     if not any(may_draw(call) for call in calls if call.phase != "optimizer"):
         return False
     losses = [value for call in calls if call.name in BACKWARDS for value in call.operands]
@@ -427,7 +461,7 @@ def _draws_for_losses(calls: Sequence[Call], ended: Pass) -> bool:
 
 
 def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value, torch.Tensor]]:
-    """Each with the value that it has after its last change."""
+    """Return external tensors, each with its value after the last change."""
     found: dict[int, tuple[Value, torch.Tensor]] = {}
     for call in calls:
         if call.inner or call.phase in ("data", "optimizer", "backward"):
@@ -446,17 +480,17 @@ def _changed_from_outside(calls: Sequence[Call], first: int) -> list[tuple[Value
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
-    """Whether there is room for a copy."""
+    """Return whether a tensor is small enough to copy."""
     return is_readable(tensor) and _bytes(tensor) < LARGEST_COPY
 
 
 def is_data(thing: Any) -> bool:
-    """A tensor that hangs on no graph: keeping it keeps no activation alive."""
+    """Return whether a thing is a tensor without a graph: keeping it keeps no activation alive."""
     return isinstance(thing, torch.Tensor) and not thing.requires_grad
 
 
 def changes_something(name: str) -> bool:
-    """Whether a call of this name may change an operand in place."""
+    """Return whether a call of this name may change an operand in place."""
     return (
         (name.endswith("_") and not name.endswith("__"))
         or name in ("__setitem__", "batch_norm", "instance_norm", "data.__set__")
@@ -472,7 +506,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def delivered(deliveries: list[tuple[Batch, Any]], number: int, path: str) -> torch.Tensor | None:
-    """The tensor at a place of the n-th batch of a pass."""
+    """Return the tensor at a path of the n-th batch of a pass."""
     if number >= len(deliveries):
         return None
     leaf = dict(leaves_of(deliveries[number][1])).get(path)

@@ -1,17 +1,17 @@
-"""Gradients that are added up over several backwards before an optimizer uses them."""
+"""Gradient accumulation over several backwards before an optimizer step."""
 
 from __future__ import annotations
 
 
 class Portions:
-    """How many backwards the program makes for a step, and how many it has made since the last."""
+    """How many backwards the program makes per step, and how many since the last step."""
 
     def __init__(self) -> None:
         self.made = 0
-        # Two, for the sake of programs with two optimizers that take turns.
+        # Two, for programs whose two optimizers alternate.
         self._before_last = self._last = 0
         self.usual = 0
-        """So many are expected before a step; 0 before the first step, when nobody knows."""
+        """Expected backwards per step; 0 before the first step, when it is unknown."""
 
     def stepped(self) -> None:
         self._before_last, self._last, self.made = self._last, self.made, 0
@@ -19,10 +19,10 @@ class Portions:
 
     @property
     def of_this_step(self) -> int:
-        """Also while the step is being made."""
+        """Return the number of backwards of this step, also while the step is being made."""
         return self.made or self._last
 
     @property
     def more_to_come(self) -> bool:
-        """Whether the gradients are likely to be added to before they are used."""
+        """Return whether the gradients will probably accumulate further before they are used."""
         return self.made < self.usual or not self.usual

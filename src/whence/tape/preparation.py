@@ -1,4 +1,4 @@
-"""What is computed before training begins, by calls that no replay of a step reaches."""
+"""Values computed before training begins, by calls that no replay of a step reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LARGEST_READ = 1 << 26
 
 
 class Preparation:
-    """Keeps what a call was given that made NaN or Inf of it: the program may let go of it, and train on what came out."""
+    """Keep the inputs of calls that produced NaN or Inf.
+
+    The program may free these inputs and train on the results.
+    """
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -23,7 +26,7 @@ class Preparation:
         self._before: dict[Value, torch.Tensor] = {}
 
     def begins(self, call: Call, tensors: list[torch.Tensor]) -> None:
-        """What a call is about to change is gone when it has."""
+        """Copy what a call is about to change in place."""
         self._before = {}
         if changes_something(call.name) and self._kept < MOST_KEPT and _size(tensors) <= MOST_BYTES:
             self._before = {
@@ -66,7 +69,10 @@ def _can_be_bad(tensor: torch.Tensor) -> bool:
 
 
 def _is_bad(tensor: torch.Tensor | None) -> bool:
-    """A sum is not finite if something in it is not: it is cheap, and asked first."""
+    """Return whether a tensor has NaN or Inf.
+
+    The sum is cheap and is checked first: it is not finite if an element is not.
+    """
     if tensor is None or not _can_be_bad(tensor) or tensor.numel() > LARGEST_READ:
         return False
     return not bool(torch.isfinite(tensor.detach().sum())) and bool(trouble_in(tensor))

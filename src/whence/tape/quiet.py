@@ -1,4 +1,4 @@
-"""Looking at a program leaves no trace: random numbers, grad mode, warnings and hooks are as before."""
+"""Inspect a program without a trace: random state, grad mode, warnings and hooks stay the same."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from whence.torch_internals import may_have_saved_tensor_hooks, set_grad_enabled
 SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
 
 _open: list[Untouched] = []
-"""States that are to be restored, also where Ctrl-C comes between two lines of the restoring."""
+"""States to restore, even if Ctrl-C arrives between two lines of the restoring code."""
 
 
 class Untouched:
-    """A context within which PyTorch's own operations run on copies.
+    """A context in which PyTorch's own operations run on copies.
 
-    No warning of theirs is shown. `catch_warnings` would make Python forget which ones it has shown,
-    and show the program's again.
+    Their warnings are not shown. `catch_warnings` would make Python forget which warnings it has
+    shown, and show the program's again.
     """
 
     __slots__ = ("_filters", "_grad", "_hooks", "_random", "_with_gradients")
@@ -40,7 +40,7 @@ class Untouched:
         warnings.filters = SILENT
         set_grad_enabled(self._with_gradients)
         if may_have_saved_tensor_hooks():
-            # Of several hooks the innermost is asked: the program's are kept out of graphs of ours.
+            # Only the innermost hooks apply: this keeps the program's hooks out of our graphs.
             hooks = saved_tensors_hooks(_as_it_is, _as_it_is)
             hooks.__enter__()
             self._hooks = hooks
@@ -60,7 +60,7 @@ class Untouched:
 
 
 def restore_all() -> None:
-    """Restore what an interrupted look has left changed."""
+    """Restore what an interrupted check has left changed."""
     while _open:
         _open.pop().restore()
 

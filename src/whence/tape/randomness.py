@@ -1,4 +1,4 @@
-"""The random numbers that samples are made with: kept from before a batch is fetched, so that it can be fetched again as it was."""
+"""Random streams of the samples, saved before a batch is fetched, to fetch it again identically."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from whence.devices import random_state, restore_random_state
 from whence.source.sites import is_library
 
 LEARNING = 8
-"""Batches after which it is known which streams a loader's samples draw from."""
+"""Number of batches after which the streams that a loader's samples draw from are known."""
 MOST_GLOBALS = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """A source of random numbers: how to know where it stands, and how to put it there."""
+    """A source of random numbers, whose state can be read and restored."""
 
     state: Callable[[], Any]
     restore: Callable[[Any], object]
@@ -29,11 +29,14 @@ class Stream:
 
 PLAIN = {int, float, str, bytes, type(None)}
 Kept = tuple[tuple[Stream, Any], ...]
-"""Streams, each with where it stood."""
+"""Streams, each with its state."""
 
 
 class Draws:
-    """Which streams the samples of one dataset draw from. Those that the first batches leave alone are not looked at again."""
+    """The streams that the samples of one dataset draw from.
+
+    Streams that the first batches do not use are not checked again.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self._streams: list[Stream] | None = None
@@ -41,7 +44,7 @@ class Draws:
         self._moved: set[Stream] = set()
         self._batches = 0
         self.are_none = False
-        """It is known that they draw from none."""
+        """The samples are known to draw from no stream."""
 
     def before(self) -> Kept:
         if self._streams is None:
@@ -49,7 +52,7 @@ class Draws:
         return tuple((each, each.state()) for each in self._streams)
 
     def after(self, kept: Kept) -> None:
-        """A batch was made: which streams have moved?"""
+        """Note which streams a batch has advanced."""
         if self._batches > LEARNING or self._streams is None:
             return
         self._batches += 1
@@ -60,7 +63,7 @@ class Draws:
 
 
 def restore(kept: Kept) -> None:
-    """Put streams back where they stood. Only ever in a child process."""
+    """Restore the states of streams. Only ever in a child process."""
     for stream, state in kept:
         stream.restore(state)
 
@@ -86,7 +89,7 @@ def _streams_of(dataset: Any) -> Iterator[Stream]:
 
 
 def _globals_of(dataset: Any) -> list[Any]:
-    """What stands in the file that the dataset's class is in: `rng = np.random.default_rng(0)`."""
+    """Return the globals of the dataset's file, such as `rng = np.random.default_rng(0)`."""
     home = sys.modules.get(type(dataset).__module__)
     path = getattr(home, "__file__", None)
     return (
@@ -97,7 +100,7 @@ def _globals_of(dataset: Any) -> list[Any]:
 
 
 def _parts(thing: Any) -> list[Any]:
-    """Its attributes, of a thing that is no mere data."""
+    """Return the attributes of an object that is not plain data."""
     return (
         list(getattr(thing, "__dict__", {}).values())[:64]
         if not isinstance(thing, torch.Tensor | type)
@@ -106,7 +109,11 @@ def _parts(thing: Any) -> list[Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """numpy's states are tuples or dicts with arrays in them, and those of accelerators are nested: `==` gives no answer."""
+    """Compare two states.
+
+    NumPy's states are tuples or dicts of arrays, and those of accelerators are nested, so `==` does
+    not work.
+    """
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""Whether a tensor's values can be read: there are some, and reading them runs only PyTorch."""
+"""Whether a tensor's values can be read: they exist, and reading them runs only PyTorch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import nn
 from whence.torch_internals import is_transformed
 
 PLAIN = frozenset({torch.Tensor, nn.Parameter})
-"""Classes whose operations are PyTorch's own. A subclass may define what reading means."""
+"""Classes whose operations are PyTorch's own. A subclass may redefine reading."""
 COMPRESSED = frozenset(
     {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 )
 
 
 def is_readable(thing: Any) -> bool:
-    """Tell whether a thing is a tensor whose values are there and may be read.
+    """Return whether a thing is a tensor whose values exist and may be read.
 
-    Not those of a distributed, nested, quantised, fake or float8 tensor, of one within a
-    `torch.func` transform, and of one whose memory somebody has released (FSDP does between uses).
+    Excluded are distributed, nested, quantized, fake and float8 tensors, tensors within a
+    `torch.func` transform, and tensors whose memory was released (FSDP does that between uses).
     """
     if type(thing) not in PLAIN or thing.is_meta or thing.is_quantized or thing.is_nested:
         return False
@@ -32,7 +32,7 @@ def is_readable(thing: Any) -> bool:
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether the memory behind a strided tensor is as large as the tensor says."""
+    """Return whether the memory behind a strided tensor is as large as the tensor claims."""
     size = tensor.untyped_storage().nbytes()
     if size >= tensor.nbytes and not tensor.storage_offset():
         return True

@@ -1,8 +1,8 @@
-"""Values that are read later: copied from a device without blocking, and looked at when they have arrived.
+"""Values that are read late: copied from a device without blocking, and checked after arrival.
 
-A board is a small table on a device. Each pass of the program takes a row of it: the losses are copied into the row's
-cells, and flags are raised there if something is not finite. At the end of the pass the row is copied to the host, an
-event is recorded behind the copy, and nobody waits for it.
+A board is a small table on a device. Each pass of the program takes one of its rows: the losses are
+copied into the row's cells, and flags are raised there if a value is not finite. At the end of the
+pass the row is copied to the host and an event is recorded behind the copy. Nothing waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from whence.tape.finite import raise_flag
 
 ROWS = 8
 LOSSES: Final = 8
-"""Losses of one pass that are read."""
+"""Losses read per pass."""
 GRADIENTS: Final = LOSSES
 STATISTICS: Final = LOSSES + 1
 WEIGHTS: Final = LOSSES + 2
@@ -38,11 +38,14 @@ class Row:
         self._cells[place].copy_(value if value.dim() == 0 else value.reshape(()))
 
     def flag(self, place: int, tensors: list[torch.Tensor]) -> None:
-        """Raise a cell's flag if something in the tensors is not finite. A flag stays up until the row is cleared."""
+        """Raise a cell's flag if a value in the tensors is not finite.
+
+        A flag stays up until the row is cleared.
+        """
         raise_flag(tensors, self._cells[place], self.board.one)
 
     def send(self) -> None:
-        """The pass is over: copy the row to the host, behind everything that the device has yet to do for the pass."""
+        """Copy the row to the host at the end of the pass, behind all work queued for the pass."""
         self._host.copy_(self._row, non_blocking=self.board.is_asynchronous)
         record_event(self._event, self.board.device)
 
@@ -50,9 +53,9 @@ class Row:
         return self._event.query()
 
     def wait(self) -> None:
-        """Block until it has arrived. Not in steady state."""
+        """Block until the row has arrived. Not used in steady state."""
         if not self._event.query():
-            # Reading from the device waits for everything that was queued before.
+            # Reading from the device waits for all work that was queued before.
             self._host.copy_(self._row)
 
     def values(self) -> list[float]:
@@ -78,7 +81,7 @@ class Board:
             ]
 
     def take(self) -> Row | None:
-        """A row that no pass is waiting for; None if all are taken."""
+        """Return a free row, or None if all are taken."""
         return self._free.pop() if self._free else None
 
     def give_back(self, row: Row) -> None:
@@ -86,7 +89,7 @@ class Board:
 
 
 class Boards:
-    """One board for each device that values are read from late."""
+    """One board for each device whose values are read late."""
 
     def __init__(self) -> None:
         self._boards: dict[torch.device, Board] = {}
@@ -102,13 +105,13 @@ class Boards:
 
 
 class Reading:
-    """The rows that one pass has taken, at most one for each device."""
+    """The rows that one pass has taken, at most one per device."""
 
     def __init__(self, boards: Boards) -> None:
         self._boards = boards
         self._rows: dict[torch.device, Row | None] = {}
         self._losses: list[tuple[torch.device, int]] = []
-        """For each loss, where it was put."""
+        """The cell of each loss."""
 
     def put_loss(self, loss: torch.Tensor) -> None:
         row = self._row(loss.device)
@@ -143,7 +146,7 @@ class Reading:
             row.wait()
 
     def losses(self) -> list[float]:
-        """Only once it has arrived, as the flags below."""
+        """Return the losses. Like the flags below, they are valid only after arrival."""
         return [
             row.values()[place]
             for device, place in self._losses
@@ -151,11 +154,11 @@ class Reading:
         ]
 
     def flags(self) -> tuple[bool, bool, bool]:
-        """Whether gradients, statistics, weights are not finite."""
+        """Return whether gradients, statistics and weights are not finite."""
         found = [False, False, False]
         for row in self._taken():
             for number, value in enumerate(row.values()[LOSSES:]):
-                # A flag of NaN is a flag that is up.
+                # A flag of NaN counts as raised.
                 found[number] = found[number] or value != 0
         return found[0], found[1], found[2]
 

@@ -1,7 +1,8 @@
-"""Replay: run a recorded pass again, with its own leaves or with those of another pass, and look at every call.
+"""Replay: run a recorded pass again with its own leaves or another pass's, checking every call.
 
-Nothing of the program is touched. Weights and batches are stood in for by tensors that share their memory and have
-gradients of their own; what the pass changes in place is copied first; the random state is put back afterwards.
+The program is not touched. Weights and batches are replaced by tensors that share their memory and
+have their own gradients. What the pass changes in place is copied first, and the random state is
+restored afterwards.
 """
 
 from __future__ import annotations
@@ -28,31 +29,31 @@ Alter = Callable[[Call, Any, Any], tuple[Any, Any]]
 
 
 class Unreplayable(Exception):
-    """Something that the pass was given is gone, or was never seen."""
+    """An input of the pass is gone, or was never seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which calls to run, in order, and where to find what they were given."""
+    """The calls to run, in order, and where to find their inputs."""
 
     calls: tuple[Call, ...]
     resolve: Resolve
     marks: tuple[Mark, ...]
     own: bool
-    """True if the calls are those of the step itself, and not of an earlier one that stands for it."""
+    """True if the calls are the step's own, and not those of an earlier representative step."""
     recorded_at: int
     is_given: Callable[[Value], bool]
     sizes: Mapping[int, int] = field(default_factory=dict)
-    """Sizes of the recorded step, and what they are in this one."""
+    """Sizes in the recorded step, and the sizes in this step that replace them."""
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """What a replay computed."""
+    """The results of a replay."""
 
     contents: dict[Value, torch.Tensor] = field(default_factory=dict)
     troubles: dict[Value, str] = field(default_factory=dict)
-    """For each value that was not finite when it was made: "nan" or "inf"."""
+    """For each value that was not finite when it was computed: "nan" or "inf"."""
     leaves: dict[Value, torch.Tensor] = field(default_factory=dict)
     newest: list[tuple[int, Call]] = field(default_factory=list)
     """Autograd's number of the newest node after each call."""
@@ -63,7 +64,10 @@ class Run:
 
 
 def trouble_in(tensor: Any) -> str:
-    """Empty if all elements are finite, or cannot be read; else "nan" if one is NaN, else "inf"."""
+    """Return "nan" if an element is NaN, else "inf" if one is Inf, else "".
+
+    Empty also if the values cannot be read.
+    """
     if not is_readable(tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
         return ""
     tensor = tensor.detach()
@@ -85,7 +89,7 @@ def plan_for(
     backward: bool,
     draws: bool = True,
 ) -> Plan:
-    """The plan of the recorded pass under way, up to its targets."""
+    """Return the plan of the current recorded pass, up to its targets."""
 
     def resolve(value: Value) -> torch.Tensor:
         if value in now.before:
@@ -96,17 +100,18 @@ def plan_for(
         if tensor is None:
             raise Unreplayable(f"a tensor {tuple(value.shape)} is gone")
         if tape.known_value(tensor) not in (value, None) and not tensor.requires_grad:
-            raise Unreplayable(f"a tensor {tuple(value.shape)} was changed since")
+            raise Unreplayable(f"a tensor {tuple(value.shape)} has changed since")
         return tensor
 
     def is_given(value: Value) -> bool:
         if now.is_leaf(value) or value in now.before:
             return True
-        # A weight is taken as it stands, also if the program has changed it in this pass. The first pass has the whole
-        # beginning of the program in it: there everything is taken as it stands that hangs on no graph.
+        # A weight is used with its current value, even if the program has changed it in this pass.
+        # The first pass includes the program's whole setup, so there everything without a graph is
+        # used with its current value.
         tensor = value.tensor
-        stands = tensor is not None and tape.known_value(tensor) is value
-        return stands and (is_weight(value) or (now.first == 0 and not value.requires_grad))
+        is_current = tensor is not None and tape.known_value(tensor) is value
+        return is_current and (is_weight(value) or (now.first == 0 and not value.requires_grad))
 
     calls = needed_calls(book_calls, targets, is_given, backward=backward, draws=draws)
     return Plan(calls, resolve, tuple(now.marks), own=True, recorded_at=now.step, is_given=is_given)
@@ -125,7 +130,7 @@ def plan_from(
     *,
     backward: bool,
 ) -> Plan:
-    """The plan of an unrecorded pass, after a score."""
+    """Return the plan of an unrecorded pass, based on a score."""
     entered = {
         value: (n, k)
         for n, entry in enumerate(score.entries)
@@ -172,7 +177,7 @@ def plan_from(
             return given[value]
         tensor = value.tensor
         if tensor is None or (value.call is not None and value.call.has_foreign):
-            raise Unreplayable(f"a tensor {tuple(value.shape)} of this step is not known")
+            raise Unreplayable(f"a tensor {tuple(value.shape)} of this step is unknown")
         return now.copies.get(id(tensor), tensor)
 
     calls = needed_calls(score.calls, targets, is_given, backward=backward)
@@ -184,9 +189,10 @@ def plan_from(
 
 
 def _other_sizes(given: Mapping[Value, torch.Tensor]) -> dict[int, int]:
-    """A sequence may be longer than the recorded one was, a graph smaller: numbers that are such a size, and no other, go along.
+    """Return the recorded sizes that differ in this pass, such as a longer sequence.
 
-    That is a guess, and the loss tells whether it was right.
+    Numbers equal to such a size, and to no other, are replaced. That is a guess, which the loss
+    confirms or refutes.
     """
     found: dict[int, set[int]] = {}
     for value, tensor in given.items():
@@ -198,7 +204,7 @@ def _other_sizes(given: Mapping[Value, torch.Tensor]) -> dict[int, int]:
 
 
 def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
-    """The marks of the pass under way, at the places where the score has the like."""
+    """Return the marks of the current pass at the points where the score has similar ones."""
     seen: dict[str, int] = {}
     found: list[Mark] = []
     for mark in recorded:
@@ -211,7 +217,7 @@ def _aligned(recorded: Sequence[Mark], now: Sequence[Mark]) -> tuple[Mark, ...]:
 
 
 def leaving_no_trace() -> Untouched:
-    """Run PyTorch's own operations, with gradients, and leave everything as it was."""
+    """Run PyTorch's own operations with gradients, and leave everything as it was."""
     return Untouched(gradients=True)
 
 
@@ -229,11 +235,15 @@ def replay(
     gradients: bool = True,
     towards: Collection[Value] = (),
 ) -> Run:
-    """Run a plan. `substitute` puts other tensors in place of leaves, `alter` changes the arguments of a call,
-    `amend` what it gave. `until` is the first call that is not run. The weights' own hooks are code of the program: they run
-    only `with_hooks`, which belongs into a child process. With `only` these values are kept, and others let go after their
-    last use, unlooked at; without `gradients` there is no graph. The graph `towards` some values holds no gradients of
-    weights, and so needs few of the tensors in between."""
+    """Run a plan.
+
+    `substitute` replaces leaves by other tensors, `alter` changes the arguments of a call, and
+    `amend` its result. `until` is the first call that is not run. The weights' own hooks are the
+    program's code: they run only `with_hooks`, which requires a child process. With `only`, these
+    values are kept, and all others are freed unchecked after their last use. Without `gradients`
+    there is no graph. The graph `towards` some values holds no gradients of weights, and so needs
+    few of the tensors in between.
+    """
     player = _Player(
         plan,
         substitute=substitute or {},
@@ -299,7 +309,7 @@ class _Player:
                     self.run.contents.pop(value, None)
 
     def _make(self, call: Call) -> bool:
-        """Make a call again; False if the run ends with it."""
+        """Make a call again; return False if the run ends with it."""
         try:
             args, kwargs = (
                 map_leaves(self._argument, call.args),
@@ -338,7 +348,7 @@ class _Player:
             ):
                 _as_leaf(run.contents[value])
         if self.only is None:
-            _look_at(run, call)
+            _inspect(run, call)
         if self.amend is not None:
             self.amend(call, run)
 
@@ -350,7 +360,10 @@ class _Player:
         return self.plan.sizes.get(thing, thing) if type(thing) is int else thing
 
     def _content(self, value: Value) -> torch.Tensor:
-        """What a call is given: computed before, or a leaf, for which a tensor stands in that has a gradient of its own."""
+        """Return an input of a call: a computed value, or a stand-in for a leaf.
+
+        A stand-in has its own gradient.
+        """
         run = self.run
         if value in run.contents:
             return run.contents[value]
@@ -377,7 +390,7 @@ class _Player:
 
 
 def _as_leaf(tensor: torch.Tensor) -> None:
-    """A result that hangs on no graph, and that `requires_grad_` has made the beginning of one."""
+    """Make a result without a graph require a gradient, as `requires_grad_` did."""
     if (
         tensor.is_leaf
         and not tensor.requires_grad
@@ -387,13 +400,13 @@ def _as_leaf(tensor: torch.Tensor) -> None:
 
 
 def _differentiable(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that has a gradient and may be written to."""
+    """Return a writable copy that requires a gradient."""
     with torch.enable_grad():
         return tensor.detach().requires_grad_().clone()
 
 
 def _last_uses(calls: Sequence[Call]) -> dict[int, list[Value]]:
-    """For each call, by its number, the values that no later one uses."""
+    """Return, by call number, the values that no later call uses."""
     last = {value: call.number for call in calls for value in (*call.outputs, *call.operands)}
     found: dict[int, list[Value]] = {}
     for value, number in last.items():
@@ -419,13 +432,14 @@ def _enter(run: Run, call: Call, result: Any, is_given: Callable[[Value], bool])
         for each in flatten(result)
         if isinstance(each, torch.Tensor) and not any(each is operand for operand in operands)
     ]
-    # A draw that was only made for the sake of the random state is not what the pass was given.
+    # A draw that was repeated only to advance the random state does not replace an input of the
+    # pass.
     run.contents.update(
         (value, each) for value, each in zip(made, results, strict=False) if not is_given(value)
     )
 
 
-def _look_at(run: Run, call: Call) -> None:
+def _inspect(run: Run, call: Call) -> None:
     for value in call.outputs:
         tensor = run.contents.get(value)
         if tensor is None:
@@ -438,7 +452,7 @@ def _look_at(run: Run, call: Call) -> None:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal bit for bit; any NaN is equal to any other."""
+    """Return whether two tensors are equal bit for bit; any NaN equals any other."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     one, other = one.detach(), other.detach()

@@ -1,4 +1,4 @@
-"""What every rule is handed: the program as it stands, and the books that are kept on it."""
+"""The input of every rule: the program's current state, and the books kept on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whence.tape.tape import Tape
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Scene:
-    """Holds live objects: must not outlive the diagnosis."""
+    """Live objects of the program; must not outlive the diagnosis."""
 
     frames: list[FrameType]
     """The user's frames that were running, innermost first."""
@@ -23,13 +23,13 @@ class Scene:
     modules: ModuleBook
     loaders: LoaderBook
     record: Callable[[], AbstractContextManager[None]]
-    """Puts what torch is asked within it on the tape; for looking again, in a child process."""
+    """A context that puts torch calls on the tape, for a repeated check in a child process."""
     warned: Sequence[tuple[Site, ...]] = ()
-    """Where numpy has warned about its own results, the first time at each line."""
+    """Where NumPy has warned about its own results, the first time at each line."""
     troubles: list[str] = field(default_factory=list)
     """Rules that failed themselves."""
 
     @property
     def worked_before(self) -> bool:
-        """Whether what fails now has gone well at the same place: then what it is about was not so at first."""
+        """Return whether the failing call has succeeded at the same place before."""
         return False

@@ -1,4 +1,4 @@
-"""Modules as the tape knows them: which one was running, where it was built, what it is called."""
+"""Modules as the tape knows them: which one was running, where it was built, and its name."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Scope:
     parent: Scope | None
     training: bool = True
     built: Site | None = None
-    """Where the module was built, if it was while another one was running."""
+    """Where the module was built, if that was while another one was running."""
     called_from: tuple[Site, ...] = ()
     """For an outermost module: the program's lines that called it, innermost first."""
     is_called_directly: bool = False
-    """By the first of these lines: no library stands in between."""
+    """Called by the first of these lines, with no library in between."""
 
     @property
     def module(self) -> nn.Module | None:
@@ -52,15 +52,15 @@ class _Known:
     """What is known of one module."""
 
     stack: tuple[Site, ...] | None = None
-    """The lines that built it; None if nobody watched then."""
+    """The lines that built it; None if it was built before the watch."""
     number: int | None = None
-    """How many had been built with it."""
+    """Its position in the order in which modules were built."""
     is_root: bool = False
     """It was the outermost module that ran."""
 
 
 class ModuleBook:
-    """What is known of each module beside the module itself. Keeps none alive, and asks none for its hash."""
+    """What is known of each module. Keeps none alive, and does not call its `__hash__`."""
 
     def __init__(self) -> None:
         self._known: WeakTable[nn.Module, _Known] = WeakTable()
@@ -69,7 +69,7 @@ class ModuleBook:
         self._inside: dict[Site, int] = {}
         self._registered: WeakTable[torch.Tensor, tuple[Site, ...]] = WeakTable()
         self.count = 0
-        """Of the modules that were built so far."""
+        """The number of modules built so far."""
 
     def note_construction(self, module: nn.Module, stack: tuple[Site, ...]) -> None:
         self.count += 1
@@ -81,12 +81,15 @@ class ModuleBook:
         return known.number if known is not None else None
 
     def is_older(self, module: nn.Module, count: int) -> bool:
-        """Whether a module was built when there had been no more than so many."""
+        """Return whether a module is among the first `count` that were built."""
         number = self._number_of(module)
         return number is not None and number <= count
 
     def built_later(self, module: nn.Module, count: int) -> nn.Module | None:
-        """The largest part with this module in it that was built when there had been more; None if the module itself was not."""
+        """Return the largest part with this module that was built after the first `count` modules.
+
+        None if the module itself is older.
+        """
         parents, found = self._parents(), None
         while self._number_of(module) is not None and not self.is_older(module, count):
             found = module
@@ -96,7 +99,10 @@ class ModuleBook:
         return found
 
     def note_copy(self, module: nn.Module, original: nn.Module, stack: tuple[Site, ...]) -> None:
-        """A copy was built where what it is a copy of was: nn.TransformerEncoder copies the layer that it is given."""
+        """Note a copy, which counts as built where its original was.
+
+        nn.TransformerEncoder copies the layer that it receives.
+        """
         built = self.built_at(original)
         if built:
             self._copies[module] = built
@@ -105,34 +111,34 @@ class ModuleBook:
                 self._copied[weight] = stack
 
     def copied_at(self, weight: torch.Tensor) -> tuple[Site, ...]:
-        """Where a copy of a module was made that has brought this weight with it."""
+        """Return where a module with this weight was copied."""
         return self._copied.get(weight, ())
 
     def note_inside(self, stack: tuple[Site, ...]) -> None:
-        """A module was built while another one was running."""
+        """Note a module that was built while another one was running."""
         if stack:
             self._inside[stack[0]] = self._inside.get(stack[0], 0) + 1
 
     def times_built_inside(self, site: Site) -> int:
-        """How often a module was built at a place while another one was running."""
+        """Return how often a module was built at a place while another one was running."""
         return self._inside.get(site, 0) if self._inside else 0
 
     def note_registration(self, tensor: torch.Tensor, stack: tuple[Site, ...]) -> None:
-        """A parameter was assigned to a module, outside of constructors."""
+        """Note a parameter that was assigned to a module outside of constructors."""
         self._registered[tensor] = stack
 
     def registered_at(self, tensor: torch.Tensor) -> tuple[Site, ...]:
         return self._registered.get(tensor, ())
 
     def known(self) -> list[nn.Module]:
-        """Every module that was built or has run, and is alive."""
+        """Return every live module that was built or has run."""
         return self._known.things()
 
     def note_root(self, module: nn.Module) -> None:
         self._known.setdefault(module, _Known()).is_root = True
 
     def roots(self) -> list[nn.Module]:
-        """The outermost modules that have run, and are alive."""
+        """Return the live modules that have run as the outermost one."""
         return [each for each in self.known() if self._known[each].is_root]
 
     def built_at(self, module: nn.Module) -> tuple[Site, ...]:
@@ -142,13 +148,16 @@ class ModuleBook:
         return self._copies.get(module, ())
 
     def tops(self) -> list[nn.Module]:
-        """The same, or the model that they are parts of: a training step may call its parts, and never the model itself."""
+        """Return the outermost modules that have run, or the models that contain them.
+
+        A training step may call the parts of a model, and never the model itself.
+        """
         parents = self._parents()
         found = (self._above(each, parents)[0] for each in self.roots())
         return list({id(each): each for each in found}.values())
 
     def path_of(self, module: nn.Module) -> str:
-        """The module's dotted name below the outermost model that has it, with the model's class in front."""
+        """Return the module's dotted name within its outermost model, after the model's class."""
         outermost, names = self._above(module, self._parents())
         return ".".join([type(outermost).__name__, *names])
 
@@ -164,7 +173,7 @@ class ModuleBook:
     def _above(
         self, module: nn.Module, parents: dict[int, tuple[nn.Module, str]]
     ) -> tuple[nn.Module, list[str]]:
-        """The outermost model that has a module, and the names on the way down to it."""
+        """Return the outermost model that contains a module, and the names leading down to it."""
         names: list[str] = []
         while id(module) in parents and len(names) < 100:
             module, name = parents[id(module)]
@@ -172,7 +181,7 @@ class ModuleBook:
         return module, names
 
     def owner_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
-        """The module that registers a tensor as its own parameter or buffer, and the name it has there."""
+        """Return the module that registers a tensor as parameter or buffer, and its name there."""
         for module in self.known():
             for name, each in (*module._parameters.items(), *module._buffers.items()):
                 if each is tensor:
@@ -180,12 +189,12 @@ class ModuleBook:
         return None
 
     def name_of(self, tensor: torch.Tensor) -> str:
-        """A weight by its place in a model, `Net.fc1.weight`; empty where no module has it."""
+        """Return a weight's name in a model, `Net.fc1.weight`; empty if no module has it."""
         owner = self.owner_of(tensor)
         return f"{self.path_of(owner[0])}.{owner[1]}" if owner is not None else ""
 
     def name_of_memory(self, tensor: torch.Tensor) -> str:
-        """The same for a weight of which this is a view."""
+        """Return the name of the weight of which this tensor is a view."""
         memory = storage_of(tensor)
         for module in self.known():
             for name, each in module._parameters.items():
@@ -194,7 +203,10 @@ class ModuleBook:
         return ""
 
     def holder_of(self, tensor: torch.Tensor) -> tuple[nn.Module, str] | None:
-        """The module that keeps a tensor as a plain attribute, unknown to `parameters()`, `buffers()` and `to()`."""
+        """Return the module that keeps a tensor as a plain attribute.
+
+        Such a tensor is unknown to `parameters()`, `buffers()` and `to()`.
+        """
         for module in self.known():
             for name, each in vars(module).items():
                 if each is tensor:
@@ -203,7 +215,10 @@ class ModuleBook:
 
 
 def parts_of(module: nn.Module) -> Iterator[nn.Module]:
-    """A module and all that are in it. Its own `modules` may be a method of the program's."""
+    """Return a module and all its submodules.
+
+    The program may override the module's own `modules` method.
+    """
     pending, seen = [module], set[int]()
     while pending:
         each = pending.pop()
@@ -215,7 +230,7 @@ def parts_of(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def weights_within(module: nn.Module) -> Iterator[torch.Tensor]:
-    """The parameters of a module and of all that are in it, each once."""
+    """Return the parameters of a module and its submodules, each once."""
     seen = set[int]()
     for part in parts_of(module):
         for each in (vars(part).get("_parameters") or {}).values():
@@ -225,7 +240,7 @@ def weights_within(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def buffers_within(module: nn.Module) -> Iterator[torch.Tensor]:
-    """The same for buffers."""
+    """Return the buffers of a module and its submodules."""
     for part in parts_of(module):
         yield from (
             each for each in (vars(part).get("_buffers") or {}).values() if each is not None
@@ -233,7 +248,7 @@ def buffers_within(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def has_modes(module: nn.Module) -> bool:
-    """Whether training mode makes a difference to what a module itself does."""
+    """Return whether training mode changes what a module itself does."""
     if isinstance(module, Dropout):
         return bool(module.p > 0)
     if isinstance(module, nn.RNNBase | nn.MultiheadAttention):

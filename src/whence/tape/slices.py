@@ -1,4 +1,4 @@
-"""Which calls of a pass matter: those that a value depends on, and those that draw random numbers."""
+"""The calls of a pass that a value depends on, and those that draw random numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from whence.torch_internals import graph_task
 
 BACKWARDS = ("backward", "grad")
 RANDOM = (
-    "rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson", "random_", "rrelu",
+    "rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson",
+    "random_", "rrelu",
 )  # fmt: skip
-# They have a dropout of their own.
+# These have their own dropout.
 WITH_DROPOUT = frozenset(
     {
         "lstm",
@@ -25,7 +26,10 @@ WITH_DROPOUT = frozenset(
 
 
 def is_final(call: Call) -> bool:
-    """Whether a call computes gradients that are to be used. With create_graph a gradient is part of a loss to come."""
+    """Return whether a call computes gradients for an update.
+
+    With create_graph a gradient is part of a later loss.
+    """
     given = call.kwargs.get(
         "create_graph", call.args[4] if call.name == "grad" and len(call.args) > 4 else False
     )
@@ -33,17 +37,20 @@ def is_final(call: Call) -> bool:
 
 
 def is_within_backward() -> bool:
-    """Whether autograd is running in this thread: what runs now is a hook, or the backward of a Function."""
+    """Return whether autograd is running in this thread.
+
+    What runs now is then a hook, or the backward of a Function.
+    """
     return graph_task() >= 0
 
 
 def is_random(call: Call) -> bool:
-    """Whether a call is there to draw random numbers."""
+    """Return whether drawing random numbers is the purpose of a call."""
     return any(word in call.name for word in RANDOM)
 
 
 def may_draw(call: Call) -> bool:
-    """Whether a call may draw random numbers."""
+    """Return whether a call may draw random numbers."""
     return (
         is_random(call)
         or (call.name in WITH_DROPOUT and _has_dropout(call))
@@ -52,7 +59,10 @@ def may_draw(call: Call) -> bool:
 
 
 def _has_dropout(call: Call) -> bool:
-    """The share that is dropped is the only number with a point that most of these calls take."""
+    """Return whether dropout is active.
+
+    Its probability is the only float argument of most of these calls.
+    """
     return any(isinstance(each, float) and each > 0 for each in flatten((call.args, call.kwargs)))
 
 
@@ -64,7 +74,10 @@ def needed_calls(
     backward: bool,
     draws: bool = True,
 ) -> tuple[Call, ...]:
-    """The calls that targets depend on, the backward passes among them if these are wanted, and other draws of random numbers."""
+    """Return the calls that targets depend on, and other random draws.
+
+    Backward passes are included if `backward` is set.
+    """
     wanted = set(targets)
     memory = {value.storage for value in targets if value.storage}
     found: list[Call] = []

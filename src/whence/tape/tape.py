@@ -1,4 +1,4 @@
-"""The tape: what was called, with what, from where."""
+"""The tape: which functions were called, with which arguments, from where."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from whence.torch_internals import forced_eager, next_node_number
 MOST_CALLS = 20_000
 MOST_MARKS = 256
 MOST_ARRIVED = 2
-"""Each holds the indices of a batch: more of them do not stay in the processor's cache."""
+"""Each holds the indices of a batch; more of them would not stay in the processor's cache."""
 Arrival = tuple[Batch, Sequence[str], list[weakref.ref[torch.Tensor]]]
-"""A batch that a loader delivered: the places of its tensors, and these."""
+"""A batch that a loader delivered, with the paths and references of its tensors."""
 
 OUT_OF_TORCH: Final = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"}
 )
 
-# Calls that are of interest although they give no tensor.
+# Calls that are of interest although they return no tensor.
 NOTABLE: Final = frozenset({"backward", "requires_grad_", "requires_grad.__set__", "data.__set__"})
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class Value:
-    """A tensor as it was at one point of the program. An in-place change makes a new value of the same tensor."""
+    """A tensor at one point of the program.
+
+    An in-place change makes a new value of the same tensor.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -44,7 +47,7 @@ class Value:
     call: Call | None
     ref: weakref.ref[torch.Tensor] | None
     leaf: object | None = None
-    """What a value without a call is known to be: the batch that a loader delivered, say."""
+    """The origin of a value without a call, such as the batch that a loader delivered."""
 
     @property
     def tensor(self) -> torch.Tensor | None:
@@ -59,25 +62,29 @@ class Value:
         return self.numel * self.dtype.itemsize
 
     def __repr__(self) -> str:
-        return f"<{self.shape} {self.dtype} from {self.call.name if self.call is not None else 'outside'}>"
+        origin = self.call.name if self.call is not None else "outside"
+        return f"<{self.shape} {self.dtype} from {origin}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An operand that is neither a tensor nor a plain constant, described so that it need not be kept."""
+    """A description of an operand that is neither a tensor nor a constant; it is not kept."""
 
     kind: str
     description: str
     identity: int
     base: tuple[int, ...] = ()
-    """Of an array that has another one's memory, all of it or some rows, in the same order: the shape that it has there."""
+    """For an array that shares another array's memory: its shape as rows of that array."""
     numbers: tuple[int, ...] = ()
-    """What a short row of whole numbers was: it may say which samples make a batch."""
+    """The contents of a short integer sequence, which may be the sample indices of a batch."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class Call:
-    """One torch call. `args` and `kwargs` are as they were passed, with a Value in place of each tensor."""
+    """One torch call.
+
+    `args` and `kwargs` are as passed, with a Value in place of each tensor.
+    """
 
     number: int
     func: Callable[..., Any]
@@ -91,13 +98,13 @@ class Call:
     grad_mode: bool
     autocast: tuple[str, torch.dtype] | None
     inner: bool = False
-    """Made within another call of the tape: by a custom Function, or by backward."""
+    """Made within another call on the tape: by a custom Function, or by backward."""
     has_foreign: bool = False
     outputs: tuple[Value, ...] = ()
     changed: tuple[Value, ...] = ()
     """Values as they were before this call changed them in place."""
     first_node: int = 0
-    """Autograd's number for the first node that was not there when this call began."""
+    """Autograd's number for the first node that did not exist when this call began."""
     sequence: int = -1
     """Autograd's number for the newest node this call made."""
     forgotten: bool = False
@@ -112,27 +119,27 @@ class Call:
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """What it gave back: not what it changed besides, as batch_norm does its running averages."""
+        """Return what the call returned, without its in-place changes, such as running averages."""
         return self.outputs[len(self.changed) :] or self.outputs
 
 
 @dataclass(eq=False, slots=True)
 class Cut:
-    """Numbers that a cast from real to whole ones has seen: those that had fractions, and one of them."""
+    """Values seen by a cast from float to integer: those with fractions, and an example."""
 
     seen: int = 0
     lost: int = 0
     example: float = 0.0
     coarse: int = 0
-    """Whole numbers beyond the last one below which the real type has every whole number."""
+    """Integers above the largest one up to which the float type represents every integer."""
     largest: float = 0.0
     call: Call | None = None
-    """The first cast with such numbers."""
+    """The first cast with such values."""
     low: float = math.inf
     high: float = -math.inf
 
     def count(self, numbers: Sequence[float]) -> None:
-        """Take in what was cast."""
+        """Count the values that were cast."""
         known = [each for each in numbers if math.isfinite(each)]
         lost = [each for each in known if each != math.trunc(each)]
         self.seen += len(numbers)
@@ -144,7 +151,7 @@ class Cut:
 CASTS: Final = frozenset({"long", "int", "short", "to", "type", "type_as", "char"})
 BLENDS: Final = frozenset({"interpolate", "grid_sample"})
 WRITES: Final = frozenset({"__setitem__", "copy_"})
-"""They cast what they write to the type that is there."""
+"""These cast their operand to the destination's dtype."""
 
 
 class CustomFunction:
@@ -160,7 +167,10 @@ class CustomFunction:
 
 
 class CompiledRegion:
-    """A module or function that torch.compile runs as one piece. Run again, it runs eagerly, on the weights it is given."""
+    """A module or function that torch.compile runs as one piece.
+
+    A replay runs it eagerly, on the weights it receives.
+    """
 
     def __init__(self, target: Any) -> None:
         self.__name__ = getattr(target, "__name__", type(target).__name__)
@@ -179,7 +189,7 @@ class CompiledRegion:
 
 
 def operation_name(func: Callable[..., Any]) -> str:
-    """The name people know: `linear`, `cross_entropy`, `grad.__set__`."""
+    """Return the common name: `linear`, `cross_entropy`, `grad.__set__`."""
     name = getattr(func, "__name__", type(func).__name__)
     if name in ("__get__", "__set__", "__delete__"):
         return f"{getattr(getattr(func, '__self__', None), '__name__', '?')}.{name}"
@@ -187,7 +197,7 @@ def operation_name(func: Callable[..., Any]) -> str:
 
 
 def flatten(tree: Any) -> Iterator[Any]:
-    """The leaves of nested tuples, lists and dicts."""
+    """Return the leaves of nested tuples, lists and dicts."""
     if isinstance(tree, tuple | list):
         for each in tree:
             yield from flatten(each)
@@ -203,9 +213,12 @@ MOST_NUMBERS: Final = 1024
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same tree with each leaf replaced. Named tuples and odd containers become plain ones."""
+    """Return the same tree with each leaf replaced.
+
+    Named tuples and unusual containers become plain ones.
+    """
     if isinstance(tree, tuple | list):
-        # Nearly all trees are flat: a call for each leaf, and none for each look.
+        # Nearly all trees are flat: this makes one call per leaf and none per container check.
         found = [
             map_leaves(function, each) if isinstance(each, BRANCHES) else function(each)
             for each in tree
@@ -219,8 +232,8 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, torch.dtype, torch.device, torch.Size, type(...),
-             torch.memory_format, torch.layout)  # fmt: skip
+CONSTANTS = (int, float, complex, bool, str, bytes, type(None), slice, type(...), torch.dtype,
+             torch.device, torch.Size, torch.memory_format, torch.layout)  # fmt: skip
 
 
 ARRAYS: Final = frozenset({"numpy", "pandas", "jax", "jaxlib"})
@@ -231,7 +244,7 @@ def _describe(thing: Any) -> Any:
         return thing
     described = type(thing).__name__
     if type(thing).__module__.partition(".")[0] in ARRAYS:
-        # Any other object may compute what it is asked for.
+        # Reading an attribute of any other object may run its code.
         if getattr(thing, "ndim", 1) == 0:
             return thing
         shape = getattr(thing, "shape", None)
@@ -240,7 +253,7 @@ def _describe(thing: Any) -> Any:
 
 
 def _base_of(array: Any) -> tuple[int, ...]:
-    """The shape that an array's memory has in the array that it belongs to: that one's rows, as many as it has of them."""
+    """Return the shape of an array's memory as rows of the array that owns it."""
     if (type(array).__module__, type(array).__name__) != ("numpy", "ndarray") or type(
         array.base
     ) is not type(array):
@@ -270,34 +283,37 @@ def _numbers_of(array: Any) -> tuple[int, ...]:
 
 
 class Tape:
-    """A bounded list of calls, and for each tensor that is alive the value it stands for."""
+    """A bounded list of calls, and the current value of each live tensor."""
 
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self.calls: deque[Call] = deque()
         self.most_calls = most_calls
         self.count = 0
         self.has_gaps = False
-        """True once calls went by that are not on the tape."""
+        """True once a call was not put on the tape."""
         self.depth = 0
-        """How many calls that are on the tape as one are running around the present one."""
+        """The number of enclosing calls that are on the tape as one."""
         self._values: dict[int, Value] = {}
         self._dead: list[Any] = []
-        """Tensors that are gone since somebody looked. A function of Python would run wherever one goes,
-        and a signal that arrives in it would be lost: this list takes them in by a method of C."""
+        """Tensors freed since the last check. A Python callback would run wherever a tensor is
+        freed, and a signal arriving in it would be lost. So a C method appends to this list."""
         self._arrived: deque[Arrival] = deque()
-        """The last batches, if nobody has asked since they came."""
+        """The last batches, until one of their tensors is looked up."""
         self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Batch, str]] = {}
-        """Tensors of batches that have no value yet, by identity: the batch, and the place in it."""
+        """Tensors of batches that have no value yet, by identity: the batch, and the path in it."""
         self._most_marks = MOST_MARKS
         self.cuts: dict[Site, Cut] = {}
-        """What casts from real to whole numbers have lost, by where they stand."""
+        """What casts from float to integer have lost, by site."""
         self.blends: dict[tuple[Site, ...], float] = {}
-        """Where whole numbers were blended with their neighbours, and one number that came of it."""
+        """Where integers were interpolated, and one of the resulting values."""
         self.copies: dict[Value, torch.Tensor] = {}
-        """What some values contained that may be gone, or changed, since."""
+        """Contents of some values that may be freed or changed since."""
 
     def note_cut(self, call: Call) -> None:
-        """A call that went well: did it drop fractions? Of what is written into another tensor the last one is what is written."""
+        """Note whether a successful call dropped fractions.
+
+        For a write into another tensor, the last operand is the source.
+        """
         if (
             call.site is None
             or not call.outputs
@@ -335,7 +351,7 @@ class Tape:
             cut.call = cut.call or call
 
     def note_blend(self, call: Call) -> None:
-        """A call that resized something: did it make fractions of whole numbers?"""
+        """Note whether a successful resize made fractions from integers."""
         given, made = (each[0].tensor if each else None for each in (call.operands, call.outputs))
         if call.site is None or not is_readable(given) or not is_readable(made):
             return
@@ -348,7 +364,7 @@ class Tape:
             self.blends[call.stack] = float(between[0])
 
     def value_of(self, tensor: torch.Tensor) -> Value:
-        """The value that a live tensor stands for now; a leaf is made for one that the tape has not seen yet."""
+        """Return the current value of a live tensor; make a leaf if the tape has not seen it."""
         return self.known_value(tensor) or self._enter(tensor, None)
 
     def known_value(self, tensor: torch.Tensor) -> Value | None:
@@ -365,7 +381,10 @@ class Tape:
         return value
 
     def namesake(self, tensor: torch.Tensor) -> Value | None:
-        """What is known of the same memory under another tensor: `Variable(x)` is a new one, and shows itself to nobody."""
+        """Return the value of another tensor with the same memory.
+
+        `Variable(x)` makes a new tensor, and no mode sees it.
+        """
         storage, shape = storage_of(tensor), _shape_of(tensor)
         for value in list(self._values.values()):
             if (
@@ -414,7 +433,10 @@ class Tape:
         phase: str,
         tensors: list[torch.Tensor] | None = None,
     ) -> Call:
-        """Make the entry of a call that is about to run, or that has just raised. Its tensors are added to `tensors`."""
+        """Make the entry of a call that is about to run, or that has just raised.
+
+        Its tensors are added to `tensors`.
+        """
         operands: list[Value] = []
         foreign = False
 
@@ -450,7 +472,7 @@ class Tape:
         return call
 
     def finish(self, call: Call, result: Any, changed: list[torch.Tensor]) -> None:
-        """Enter what a call gave back and what it changed in place; forget it if that is nothing."""
+        """Enter a call's results and in-place changes; drop the call if it has neither."""
         if call.name in ("requires_grad_", "requires_grad.__set__"):
             for value in call.operands:
                 if (tensor := value.tensor) is not None:
@@ -464,7 +486,7 @@ class Tape:
             if isinstance(thing, torch.Tensor) and not any(thing is each for each in changed):
                 known = self.known_value(thing)
                 if known is not None and (known in call.operands or call.name.endswith(".__get__")):
-                    # A call that gives back what it was given, or reads what is there, makes nothing new.
+                    # A call that returns its input, or an existing attribute, makes nothing new.
                     continue
                 outputs.append(self._enter(thing, call))
                 _note_node(call, thing)
@@ -481,7 +503,7 @@ class Tape:
         _forget(self.calls.popleft())
 
     def forget_between(self, first: int, end: int) -> None:
-        """Let go of the calls with these numbers, unless something that they made is still in use."""
+        """Drop the calls with these numbers, unless one of their results is still in use."""
         within = [call for call in self.calls if first <= call.number < end]
         if any(
             self._is_in_use(value)
@@ -501,13 +523,16 @@ class Tape:
     def batch_arrived(
         self, batch: Batch, paths: Sequence[str], tensors: Sequence[torch.Tensor]
     ) -> None:
-        """A loader has delivered these. Nobody may ever ask: they are entered when somebody does."""
+        """Note a batch that a loader delivered.
+
+        Its tensors are entered only when they are needed.
+        """
         self._arrived.append((batch, paths, [weakref.ref(each) for each in tensors]))
         if len(self._arrived) > MOST_ARRIVED:
             self._mark_arrival(self._arrived.popleft())
 
     def _mark_arrival(self, arrival: Arrival) -> None:
-        """Of most there is nothing left: the program has gone on to the next."""
+        """Mark the tensors of a batch. Most are gone, because the program has moved on."""
         batch, paths, refs = arrival
         for path, each in zip(paths, refs, strict=True):
             leaf = each()
@@ -522,12 +547,13 @@ class Tape:
     def _mark(self, tensor: torch.Tensor, leaf: BatchLeaf) -> None:
         value = self.value_of(tensor)
         if value.shape != _shape_of(tensor):
-            # Built empty, and given its memory by means that modes are not shown: a batch from a worker.
+            # Built empty, and given its memory by calls that modes do not see: a batch from a
+            # worker.
             value = self._enter(tensor, None)
         value.leaf = leaf
 
     def earlier_at(self, call: Call) -> Call | None:
-        """The last call that went well at the same place in the program: same site, operation and module."""
+        """Return the last successful call with the same site, operation and module."""
         for each in reversed(self.calls):
             if (
                 each.name == call.name
@@ -539,7 +565,7 @@ class Tape:
         return None
 
     def earlier_like(self, call: Call) -> Call | None:
-        """The last call of the same operation that went well, in the same module if there is one, wherever it stands."""
+        """Return the last successful call of the same operation and module, at any site."""
         for each in reversed(self.calls):
             if (
                 each.name == call.name
@@ -551,7 +577,7 @@ class Tape:
         return None
 
     def all_earlier_at(self, call: Call) -> Iterator[Call]:
-        """All calls that went well at the same place, the newest first."""
+        """Return all successful calls at the same place, newest first."""
         for each in reversed(self.calls):
             if each.name == call.name and each.site == call.site and each is not call:
                 yield each
@@ -577,12 +603,15 @@ def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     try:
         return tuple(tensor.shape)
     except RuntimeError:
-        # A parameter of a lazy module that has not seen an input yet.
+        # A parameter of a lazy module that has not received an input yet.
         return ()
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """An identity of the memory behind a tensor, shared by its views; 0 where there is none (sparse, functorch)."""
+    """Return an identity of a tensor's memory, shared by its views.
+
+    0 if it has none (sparse, functorch).
+    """
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, ValueError):
@@ -590,11 +619,11 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def node_of(tensor: torch.Tensor) -> Any:
-    """The node of autograd's graph that made a tensor, or None."""
+    """Return the autograd node that made a tensor, or None."""
     try:
         return tensor.grad_fn
     except RuntimeError:
-        # A view made under no_grad whose base was changed since: torch refuses to say.
+        # A view made under no_grad whose base was changed since: PyTorch refuses to answer.
         return None
 
 

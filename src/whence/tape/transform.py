@@ -1,4 +1,4 @@
-"""A function that `torch.func` has transformed, called: kept as long as the call lasts, to be called again in another way."""
+"""A call of a function transformed by `torch.func`, kept while it lasts, to be repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @dataclass(eq=False, slots=True)
 class Transform:
-    """An outermost call: what torch's own implementation of that name was given."""
+    """An outermost call, with the arguments of PyTorch's own implementation."""
 
     name: str
     args: tuple[Any, ...]

@@ -1,7 +1,7 @@
-"""Trials: run one call of the tape again with something changed, and see what comes out.
+"""Trials: run one call of the tape again with a change, and inspect the result.
 
-On the meta device a trial computes shapes and types only: no memory, no arithmetic, no random numbers.
-On copies it computes values. Neither touches a tensor of the program.
+On the meta device a trial computes shapes and types only: no memory, no arithmetic, no random
+numbers. On copies it computes values. Neither touches a tensor of the program.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Shape = tuple[int, ...]
 
 
 class CannotTry(Exception):
-    """The call has an operand that cannot be stood in for."""
+    """The call has an operand that cannot be replaced by a stand-in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trial gave: its result, or the exception it raised."""
+    """The result of a trial, or the exception it raised."""
 
     result: Any = None
     exception: Exception | None = None
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def aside() -> Untouched:
-    """Run PyTorch's own operations, without gradients, and leave everything as it was."""
+    """Run PyTorch's own operations without gradients, and leave everything as it was."""
     return Untouched(gradients=False)
 
 
@@ -59,10 +59,10 @@ def try_shapes(
     shapes: Mapping[Value, Shape] | None = None,
     dtypes: Mapping[Value, torch.dtype] | None = None,
 ) -> Outcome:
-    """Run a call on stand-ins without data, some of them with another shape or type than they had."""
+    """Run a call on stand-ins without data, some of them with another shape or type."""
     shapes, dtypes = shapes or {}, dtypes or {}
     if call.name == "lstm" and any(value is not call.operands[0] for value in shapes):
-        # torch's LSTM does not check its state against its weights without data, and crashes.
+        # Without data, PyTorch's LSTM does not check its state against its weights, and crashes.
         return Outcome(exception=CannotTry("the state of an LSTM"))
 
     def replace(thing: Any) -> Any:
@@ -84,7 +84,7 @@ def try_shapes(
     }
     owner = getattr(call.func, "__self__", None)
     if isinstance(owner, torch.Tensor):
-        # A method that was taken from a tensor has its data: with stand-ins it is refused for these alone.
+        # A bound method holds its tensor's data, and would fail on stand-ins for that reason alone.
         method = getattr(torch.Tensor, call.func.__name__)
         return _attempt(method, (torch.empty_like(owner, device="meta"), *args), kwargs)
     return _attempt(call.func, args, kwargs)
@@ -94,16 +94,19 @@ def try_values(
     func: Callable[..., Any],
     args: Any,
     kwargs: Any,
-    mend: Callable[[torch.Tensor], torch.Tensor] = lambda each: each,
+    change: Callable[[torch.Tensor], torch.Tensor] = lambda each: each,
 ) -> Outcome:
-    """Run a call on copies of its live operands, each passed through `mend` first. `mend` must not change in place."""
+    """Run a call on copies of its live operands, each passed through `change` first.
+
+    `change` must not work in place.
+    """
 
     def replace(thing: Any) -> Any:
         if not isinstance(thing, torch.Tensor):
             return thing
         if not is_readable(thing):
             raise CannotTry("a tensor whose values cannot be read")
-        return mend(thing).detach().clone()
+        return change(thing).detach().clone()
 
     with aside():
         try:

@@ -1,4 +1,7 @@
-"""A tripwire went: something that is not finite has reached the loss, a gradient, or the program's own check."""
+"""A tripwire was triggered.
+
+A non-finite value reached the loss, a gradient, or the program's own check.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from whence.tape.tape import Call, Value
 
 
 class Notice(Enum):
-    """What was not finite when it was noticed."""
+    """Where a non-finite value was noticed."""
 
     LOSS = auto()
     GRADIENT = auto()
@@ -31,7 +34,10 @@ class Notice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Born:
-    """Where it began: a call, or a leaf that had it from outside. `path` leads from there to where it was noticed."""
+    """The origin: a call, or a leaf that was not finite.
+
+    `path` leads from there to where it was noticed.
+    """
 
     trouble: str
     call: Call | None = None
@@ -39,7 +45,7 @@ class Born:
     output: Value | None = None
     path: tuple[Call, ...] = ()
     mask: Value | None = None
-    """An Inf that was put there on purpose, and which the call made into a NaN."""
+    """An Inf that was set deliberately, and that the call turned into NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +56,16 @@ class GradientBirth:
     trouble: str
     index: tuple[int, ...]
     gradient: torch.Tensor
-    """What the node gave back."""
+    """The node's output."""
     incoming: tuple[torch.Tensor | None, ...]
-    """What it was given."""
+    """The node's inputs."""
     weight: Value | None
     """A weight that it reaches."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadUpdate:
-    """An optimizer's step that makes weights not finite from finite gradients."""
+    """An optimizer step that makes weights non-finite from finite gradients."""
 
     optimizer: str
     weights: tuple[str, ...]
@@ -68,12 +74,12 @@ class BadUpdate:
     in_float32: bool
     """Whether the same step in float32 is finite."""
     remade: Any = None
-    """The call of somebody's own optimizer that did it, as it was found by making the step again."""
+    """The call in a custom optimizer that did it, found by repeating the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadState:
-    """Numbers that outlive the step and are not finite."""
+    """A state that outlives the step and is not finite."""
 
     names: tuple[str, ...]
     owner: str
@@ -81,10 +87,10 @@ class BadState:
 
 @dataclass(frozen=True, slots=True)
 class RateTrial:
-    """One update, tried at other rates on the same batch."""
+    """One update, tried at other learning rates on the same batch."""
 
     rate: float | None
-    """None where the program makes its updates itself."""
+    """None if the program makes its updates itself."""
     before: float
     after: float
     factor: float
@@ -94,7 +100,7 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class ScaleFall:
-    """A loss scale that was halved step after step."""
+    """A loss scale that was halved in consecutive steps."""
 
     before: float
     now: float
@@ -105,16 +111,16 @@ class Consequence(Enum):
     APPLIED = auto()
     """An optimizer is about to use it."""
     REPORTED = auto()
-    """Only the number is wrong: the gradients that an optimizer uses are finite."""
+    """Only the reported value is wrong: the gradients that an optimizer uses are finite."""
     SKIPPED = auto()
-    """The program went on without using it."""
+    """The program continued without using it."""
     ENDED = auto()
     """The program stopped there, by its own check or by an exception."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Trip(Scene):
-    """Handed to the rules of NaN and Inf while the step's leaves are still there."""
+    """Passed to the rules for NaN and Inf while the step's leaves still exist."""
 
     notice: Notice
     consequence: Consequence
@@ -123,47 +129,49 @@ class Trip(Scene):
     """Where it was noticed."""
     now: Pass
     observed: torch.Tensor | None
-    """The loss, or the operand, that was not finite; the loss of the step where a gradient was not."""
+    """The loss or operand that was not finite; the loss of the step if a gradient was not."""
     exception: BaseException | None = None
     target: Value | None = None
-    """What stands for it in the plan."""
+    """The value that represents it in the plan."""
     plan: Plan | None = None
     run: Run | None = None
     could_not: str = ""
     """Why the step could not be replayed."""
     manner: str = ""
-    """How what was replayed differs from what the program ran."""
+    """How the replay differs from what the program ran."""
     born: Born | None = None
     gradient: GradientBirth | None = None
     weights: list[str] = field(default_factory=list)
     """Names of the weights whose gradients are not finite."""
     bad_gradients: list[torch.Tensor] = field(default_factory=list)
     backwards: int = 1
-    """How many there were since the last step: gradients are added up over them."""
+    """Backwards since the last step, over which gradients accumulate."""
     by_last_backward: bool = False
-    """They were finite before the last backward: no other has made them so."""
+    """The gradients were finite before the last backward, so no other backward caused this."""
     given: Sequence[torch.Tensor] = ()
-    """Where gradients are about to be computed from what is not finite: all that they are computed from."""
+    """If gradients are about to be computed from a non-finite value: all values that they are
+    computed from."""
     in_update: bool = False
-    """The birth is in what the program has made of gradients, and weights are not finite because of it."""
+    """The origin is in the program's manual update, and weights are not finite because of it."""
     unseen: bool = False
-    """Hooks update the weights within backward: gradients of steps that were not recorded were gone before they could be looked at."""
+    """Hooks update the weights during backward, so the gradients of unrecorded steps were gone
+    before they could be checked."""
     optimizer: Any = None
     built: tuple[Site, ...] = ()
     """Where the optimizer was built."""
     schedule: Any = None
-    """The story of the scheduler that steers it, if there is one."""
+    """The history of its scheduler, if it has one."""
     live: Any = None
-    """What was read from autograd's own graph before backward let go of it."""
+    """What was read from autograd's own graph before backward freed it."""
     prepared: Sequence[tuple[Value, Plan]] = ()
-    """How the step could be run again, made ready when it was noticed: what its variables held may be gone by now."""
+    """How to replay the step, prepared when it was noticed: its variables may change later."""
     losses: Sequence[float] = ()
-    """Those of the last steps, this one's included."""
+    """The losses of the last steps, including this one."""
     evidence: BadUpdate | BadState | RateTrial | ScaleFall | None = None
 
     @property
     def certified(self) -> bool:
-        """The replay gave the loss that was observed, bit for bit."""
+        """Return whether the replay reproduced the observed loss bit for bit."""
         if (
             self.run is None
             or self.observed is None
@@ -175,7 +183,7 @@ class Trip(Scene):
         return tensor is not None and same_bits(tensor, self.observed)
 
     def batch_now(self, recorded: Batch) -> Batch:
-        """For a replay from another step's recording: the batch of this step that stands in the recorded one's place."""
+        """Return the batch of this step that replaces the recorded one of another step."""
         if self.plan is None or self.plan.own:
             return recorded
         return next(
@@ -184,12 +192,12 @@ class Trip(Scene):
         )
 
     def again(self, **changes: Any) -> Run:
-        """Run the step again with something changed."""
+        """Replay the step with a change."""
         assert self.plan is not None
         return replay(self.plan, **changes)
 
     def outcome(self, run: Run) -> torch.Tensor | None:
-        """What a run gives for the value that was not finite."""
+        """Return a run's value for the target that was not finite."""
         return (
             run.contents.get(self.target)
             if self.target is not None and run.raised is None
