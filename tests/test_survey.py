@@ -144,7 +144,7 @@ def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) ->
     ("target", "expected"),
     [
         ("nowhere", "expected module:name"),
-        ("no_such_module:x", "no module is called"),
+        ("no_such_module:x", "no module named"),
         ("{}:loder", "nothing called 'loder'; it has loader, "),
     ],
 )

@@ -95,7 +95,7 @@ def assert_refused(
         (["run", "-c"], "-c needs a piece of code"),
         (["run", "-m", "nosuch.module"], "nosuch.module"),
         (["run", "-m", "empty"], "empty"),
-        (["nosuch", "train.py"], "no command called 'nosuch'"),
+        (["nosuch", "train.py"], "unknown command 'nosuch'"),
         (["train.py"], "whence run train.py"),
         (
             ["run", "--select", "nosuch/rule", "train.py"],
