@@ -1347,7 +1347,7 @@ def test_an_exception_of_the_users_is_shown_as_theirs(
         ("{}:", "expected module:name"),
         ("no_such_module:parts", "no module named 'no_such_module'"),
         ("no_such.py:parts", "no file at no_such.py"),
-        ("{}:nothing", "nothing called 'nothing'; it has"),
+        ("{}:nothing", "does not define 'nothing'; it defines"),
         ("{}:wrong", "it returned a int"),
         ("{}:unknown", "epochs, which is not known"),
         ("{}:needs", "callable without arguments"),

@@ -145,7 +145,7 @@ def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) ->
     [
         ("nowhere", "expected module:name"),
         ("no_such_module:x", "no module named"),
-        ("{}:loder", "nothing called 'loder'; it has loader, "),
+        ("{}:loder", "does not define 'loder'; it defines loader, "),
     ],
 )
 def test_wrong_usage_says_what_was_expected(program: str, target: str, expected: str) -> None:
