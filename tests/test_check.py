@@ -957,7 +957,7 @@ def test_another_image_size_is_a_note() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 3))
     found = check(model, (torch.randn(6, 3, 8, 8), labels(6, 3)), nn.CrossEntropyLoss())["sizes"]
     assert found.outcome is Outcome.PASSED
-    assert any("9 x 9 in place of 8 x 8" in note for note in found.notes)
+    assert any("9 x 9 instead of 8 x 8" in note for note in found.notes)
 
 
 def test_causal_is_asked_on_request() -> None:
@@ -1234,7 +1234,7 @@ def test_the_document_is_plain_json() -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match=r"nn\.Module"):
         check("model", None, nn.MSELoss())  # type: ignore[arg-type]
-    with pytest.raises(KeyError, match="no check is called"):
+    with pytest.raises(KeyError, match="no check named"):
         CheckReport(())["gradient"]
 
 
