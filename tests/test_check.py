@@ -1349,7 +1349,7 @@ def test_an_exception_of_the_users_is_shown_as_theirs(
         ("no_such.py:parts", "no file at no_such.py"),
         ("{}:nothing", "does not define 'nothing'; it defines"),
         ("{}:wrong", "it returned a int"),
-        ("{}:unknown", "epochs, which is not known"),
+        ("{}:unknown", "unknown name epochs"),
         ("{}:needs", "callable without arguments"),
     ],
 )
@@ -1390,4 +1390,4 @@ def test_layers_without_dropout_are_not_named_for_what_differs_in_train_mode() -
             return self.head(self.rnn(self.norm(x).unsqueeze(1))[0][:, -1])
 
     report = check(Tagger(), (torch.randn(8, 6), labels(8, 3)), nn.CrossEntropyLoss())
-    assert report["modes"].measured.endswith("train mode differs, with BatchNorm1d")
+    assert report["modes"].measured.endswith("train mode differs, because of BatchNorm1d")

@@ -135,5 +135,5 @@ def rule_patterns(given: list[str], where: str) -> tuple[str, ...]:
             hint = (
                 f"; did you mean {', '.join(near[:3])}?" if near else "; `whence rule` lists them"
             )
-            raise UsageError(f"{where}: no rule or family is called {pattern!r}{hint}")
+            raise UsageError(f"{where}: no rule or family named {pattern!r}{hint}")
     return tuple(given)

@@ -45,5 +45,5 @@ def main(arguments: list[str]) -> int | run.Run:
             if near
             else "; `whence demo --list` lists them"
         )
-        raise UsageError(f"no demo is called {options.name!r}{hint}")
+        raise UsageError(f"no demo named {options.name!r}{hint}")
     return run.main([os.path.relpath(script)])

@@ -31,4 +31,4 @@ def main(arguments: list[str]) -> int:
             return 0
     near = [each.id for each in rules if wanted in each.id or each.family == wanted.split("/")[0]]
     hint = f"; did you mean {', '.join(near)}?" if near else "; `whence rule` lists them"
-    raise UsageError(f"no rule is called {wanted!r}{hint}")
+    raise UsageError(f"no rule named {wanted!r}{hint}")

@@ -304,7 +304,7 @@ class Run:
     def _die_of(self, exception: BaseException) -> None:
         """Print the program's traceback as Python would, then the findings.
 
-        Python handles the exception otherwise.
+        Python does the rest with the exception, such as the exit code.
         """
         self._attempt(self._explain, exception)
         if self.watch is not None:

@@ -86,7 +86,7 @@ def compare_distribution(
         and _is_whole(facts.sample.tolist())
         and not _is_whole(terms.quantiles)
     ):
-        said = "probably rounded to whole numbers"
+        said = "probably rounded to integers"
         return Sighting(leaf, terms.name, Kind.DISTRIBUTION, Severity.WARNING, said, numbers)
     if line is None or line.misfit > min(0.5, 0.1 + 4 * noise):
         found = _logarithm(leaf, terms, data, noise, line)
