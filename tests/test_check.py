@@ -957,7 +957,7 @@ def test_another_image_size_is_a_note() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 3))
     found = check(model, (torch.randn(6, 3, 8, 8), labels(6, 3)), nn.CrossEntropyLoss())["sizes"]
     assert found.outcome is Outcome.PASSED
-    assert any("9 x 9 in place of 8 x 8" in note for note in found.notes)
+    assert any("9 x 9 instead of 8 x 8" in note for note in found.notes)
 
 
 def test_causal_is_asked_on_request() -> None:
@@ -1234,7 +1234,7 @@ def test_the_document_is_plain_json() -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match=r"nn\.Module"):
         check("model", None, nn.MSELoss())  # type: ignore[arg-type]
-    with pytest.raises(KeyError, match="no check is called"):
+    with pytest.raises(KeyError, match="no check named"):
         CheckReport(())["gradient"]
 
 
@@ -1345,11 +1345,11 @@ def test_an_exception_of_the_users_is_shown_as_theirs(
     [
         ("{}", "expected module:name"),
         ("{}:", "expected module:name"),
-        ("no_such_module:parts", "no module is called 'no_such_module'"),
+        ("no_such_module:parts", "no module named 'no_such_module'"),
         ("no_such.py:parts", "no file at no_such.py"),
-        ("{}:nothing", "nothing called 'nothing'; it has"),
+        ("{}:nothing", "does not define 'nothing'; it defines"),
         ("{}:wrong", "it returned a int"),
-        ("{}:unknown", "epochs, which is not known"),
+        ("{}:unknown", "unknown name epochs"),
         ("{}:needs", "callable without arguments"),
     ],
 )
@@ -1390,4 +1390,4 @@ def test_layers_without_dropout_are_not_named_for_what_differs_in_train_mode() -
             return self.head(self.rnn(self.norm(x).unsqueeze(1))[0][:, -1])
 
     report = check(Tagger(), (torch.randn(8, 6), labels(8, 3)), nn.CrossEntropyLoss())
-    assert report["modes"].measured.endswith("train mode differs, with BatchNorm1d")
+    assert report["modes"].measured.endswith("train mode differs, because of BatchNorm1d")

@@ -160,7 +160,7 @@ CAUSES = {
     "to -1..1": (
         lambda u: u * 2 - 1,
         lambda u: u * 255,
-        "probably not brought from 0..255 to -1..1",
+        "probably not rescaled from 0..255 to -1..1",
     ),
     "min max": (
         lambda u: (u - u.min()) / (u.max() - u.min()),
@@ -178,7 +178,7 @@ CAUSES = {
     "standardised": (
         lambda u: u * 40 + 20,
         lambda u: (u - 0.5) / 0.289,
-        "probably standardised, which",
+        "probably standardised, unlike",
     ),
 }
 
@@ -613,28 +613,28 @@ BAD_FILES = {
     "[]": "expected an object in braces, got []",
     "{}": "schema: expected 1, got nothing",
     '{"schema": 2}': "schema: expected 1, got 2",
-    '{"schema": 1, "leafs": {}}': 'unknown key "leafs"; the keys here are schema, levels, leaves',
-    '{"schema": 1, "schema": 1}': 'the key "schema" is there twice',
+    '{"schema": 1, "leafs": {}}': 'unknown key "leafs"; valid keys are schema, levels, leaves',
+    '{"schema": 1, "schema": 1}': 'duplicate key "schema"',
     '{"schema": 1, "levels": [0.5]}': "levels: expected [0.01, 0.05",
     '{"schema": 1, "leaves": 3}': "leaves: expected an object in braces, got 3",
     '{"schema": 1, "leaves": {"": []}}': 'leaves[""]: expected an object in braces, got []',
     '{"schema": 1, "leaves": {"": {"shape": 3}}}': 'leaves[""].shape: expected a list of sizes and names',
     '{"schema": 1, "leaves": {"": {"shape": [-1]}}}': 'leaves[""].shape[0]: expected a size or a name, got -1',
-    '{"schema": 1, "leaves": {"": {"rows": "many"}}}': 'leaves[""].rows: expected a whole number',
+    '{"schema": 1, "leaves": {"": {"rows": "many"}}}': 'leaves[""].rows: expected an integer',
     '{"schema": 1, "leaves": {"": {"columns": {}}}}': 'leaves[""].columns: expected a list, got {}',
-    '{"schema": 1, "leaves": {"": {"columns": [{"minimum": 0}]}}}': 'columns[0]: unknown key "minimum"; the keys here are column, dtype, role, min',
+    '{"schema": 1, "leaves": {"": {"columns": [{"minimum": 0}]}}}': 'columns[0]: unknown key "minimum"; valid keys are column, dtype, role, min',
     '{"schema": 1, "leaves": {"": {"columns": [{"column": "age", "min": "0"}]}}}': 'columns[0] ("age").min: expected a number, got "0"',
     '{"schema": 1, "leaves": {"": {"columns": [{"min": true}]}}}': "min: expected a number, got true",
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": NaN}]}}}': "NaN is not a number that JSON has",
+    '{"schema": 1, "leaves": {"": {"columns": [{"min": NaN}]}}}': "NaN is not a JSON number",
     '{"schema": 1, "leaves": {"": {"columns": [{"min": 1e999}]}}}': "min: expected a number",
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": 3, "max": 2}]}}}': "min: expected at most max, which is 2, got 3",
+    '{"schema": 1, "leaves": {"": {"columns": [{"min": 3, "max": 2}]}}}': "min: expected at most max (2), got 3",
     '{"schema": 1, "leaves": {"": {"columns": [{"std": -1}]}}}': "std: expected a number, 0 or more, got -1",
     '{"schema": 1, "leaves": {"": {"columns": [{"missing": 2}]}}}': "missing: expected a share from 0 to 1, got 2",
-    '{"schema": 1, "leaves": {"": {"columns": [{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 numbers in rising order",
+    '{"schema": 1, "leaves": {"": {"columns": [{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 ascending numbers",
     '{"schema": 1, "leaves": {"": {"columns": [{"categories": {"a": "b"}}]}}}': 'categories["a"]: expected a share',
     '{"schema": 1, "leaves": {"": {"columns": [{"role": "id"}]}}}': 'role: expected "index" or "time", got "id"',
-    '{"schema": 1, "leaves": {"": {"columns": [{"column": 1}, {"column": 1}]}}}': "the column 1 is there twice",
-    "[" * 100_000: "not JSON that can be read",
+    '{"schema": 1, "leaves": {"": {"columns": [{"column": 1}, {"column": 1}]}}}': "duplicate column 1",
+    "[" * 100_000: "cannot read the JSON",
 }
 
 
@@ -651,7 +651,7 @@ def test_bad_files_say_which_key_and_what_was_expected(text: str, tmp_path: Path
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "contract.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ContractError, match="not text in UTF-8"):
+    with pytest.raises(ContractError, match="not UTF-8 text"):
         Contract.load(tmp_path / "contract.json")
 
 
@@ -745,7 +745,7 @@ def test_the_name_of_a_file_is_no_data(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_text("a,b\n1,2\n")
     for given in (path, str(path)):
-        with pytest.raises(ContractError, match="name of a file"):
+        with pytest.raises(ContractError, match="is a file name"):
             Contract.fit(given)
 
 

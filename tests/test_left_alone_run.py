@@ -372,7 +372,7 @@ def test_without_any_folder_to_write_to_the_program_runs_and_the_summary_says_so
 
     ran = in_child(body, cwd=tmp_path)
     assert (ran.code, ran.stdout) == (0, "done\n")
-    assert "neither the working directory nor the temporary one" in ran.stderr
+    assert "neither the working directory nor the temporary directory" in ran.stderr
 
 
 def test_git_ignores_the_run_folders(tmp_path: Path) -> None:

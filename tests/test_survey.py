@@ -144,8 +144,8 @@ def test_first_batches_only(program: str, capsys: pytest.CaptureFixture[str]) ->
     ("target", "expected"),
     [
         ("nowhere", "expected module:name"),
-        ("no_such_module:x", "no module is called"),
-        ("{}:loder", "nothing called 'loder'; it has loader, "),
+        ("no_such_module:x", "no module named"),
+        ("{}:loder", "does not define 'loder'; it defines loader, "),
     ],
 )
 def test_wrong_usage_says_what_was_expected(program: str, target: str, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Whence: a debugger for training. What broke, where it began, why, and how to mend it."""
+"""Whence, a debugger for training: what broke, where it began, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Importing Whence costs next to nothing until it is used.
+    # Import lazily: `import whence` is nearly free until it is used.
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""What the user chose, on the command line and in `[tool.whence]` of pyproject.toml."""
+"""User settings, from the command line and `[tool.whence]` in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from whence.finding import Severity
 
 
 class UsageError(Exception):
-    """Something the user asked for cannot be done; the text says what was expected. Printed without a traceback, exit code 2."""
+    """A request that cannot be met; the text says what was expected.
+
+    Printed without a traceback, with exit code 2.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,13 @@ class Config:
     fail_on: Severity | None = None
     stop_on: Severity | None = None
     steps: int | None = None
-    """After so many steps the watch ends, and the program goes on."""
+    """Stop watching after this many steps; the program continues."""
     hang_after: float = 60.0
-    """Seconds without any computation after which a program is said to hang."""
+    """Seconds without computation after which a hang is reported."""
     no_child: bool = False
-    """Fork no child processes, and do without what they would show."""
+    """Fork no child processes, and skip what needs them."""
     no_values: bool = False
-    """No tensor value in anything that is written."""
+    """Write no tensor value anywhere."""
 
     def wants(self, rule_id: str) -> bool:
         def named(patterns: tuple[str, ...]) -> bool:
@@ -43,7 +46,7 @@ KEYS = tuple(field.name.replace("_", "-") for field in fields(Config))
 
 
 def read_config(start: Path) -> Config:
-    """The `[tool.whence]` table of the nearest pyproject.toml at or above a folder."""
+    """Read the `[tool.whence]` table of the nearest pyproject.toml at or above a folder."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():
@@ -79,13 +82,15 @@ def _parsed(key: str, value: Any, path: Path) -> Any:
     if key in ("select", "ignore"):
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(
-                f'{path}: {key} in [tool.whence] must be a list of rule ids, such as ["shape", "dtype/promoted"]'
+                f'{path}: {key} in [tool.whence] must be a list of rule ids, such as ["shape", '
+                '"dtype/promoted"]'
             )
         return rule_patterns(value, f"{path}: {key}")
     if key == "budget":
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
             raise UsageError(
-                f"{path}: budget in [tool.whence] must be a share of the run's time between 0 and 1, such as 0.03"
+                f"{path}: budget in [tool.whence] must be a share of the run's time between 0 "
+                "and 1, such as 0.03"
             )
         return float(value)
     if key == "steps":
@@ -119,7 +124,7 @@ def severity(value: Any, where: str) -> Severity | None:
 
 
 def rule_patterns(given: list[str], where: str) -> tuple[str, ...]:
-    """Check that each is a rule or a family of the catalogue."""
+    """Check that each pattern names a rule or a family."""
     from whence.rules.rule import rule_ids
 
     known = rule_ids()
@@ -130,5 +135,5 @@ def rule_patterns(given: list[str], where: str) -> tuple[str, ...]:
             hint = (
                 f"; did you mean {', '.join(near[:3])}?" if near else "; `whence rule` lists them"
             )
-            raise UsageError(f"{where}: no rule or family is called {pattern!r}{hint}")
+            raise UsageError(f"{where}: no rule or family named {pattern!r}{hint}")
     return tuple(given)

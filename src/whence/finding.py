@@ -1,4 +1,4 @@
-"""What Whence says: plain data, the same for every report. Nothing here imports torch."""
+"""Findings and reports as plain data, shared by all renderers. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ LOUDEST = {
     Confidence.LIKELY: Severity.WARNING,
     Confidence.PROVEN: Severity.ERROR,
 }
-"""How loud a finding may be, by what is known of it."""
+"""The highest severity allowed at each confidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The expression within its source line that is meant: columns counted as Python's compiler does, in UTF-8 bytes from 0."""
+    """Source range of an expression.
+
+    Columns are UTF-8 byte offsets from 0, as in Python's compiler.
+    """
 
     line: int
     column: int
@@ -43,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One value that took part, in the program's own words."""
+    """A value that took part in the operation, under its name in the program."""
 
     name: str
     description: str
@@ -51,7 +54,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sample of a dataset that is to blame."""
+    """The dataset sample that causes the finding."""
 
     batch: int | None = None
     position: int | None = None
@@ -62,7 +65,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the wrong shape, type, value or omission was born."""
+    """Where the wrong shape, type, value or omission first appears."""
 
     file: str
     line: int
@@ -77,7 +80,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """Where it surfaced."""
+    """Where the problem became visible."""
 
     file: str
     line: int
@@ -88,7 +91,7 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One station between origin and symptom."""
+    """One step on the path from origin to symptom."""
 
     file: str
     line: int
@@ -98,7 +101,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was run again, and what came out."""
+    """What was replayed, and the result."""
 
     replay: str | None = None
     counterfactual: str | None = None
@@ -118,13 +121,14 @@ class Finding:
     patch: str | None = None
     proof: Proof = Proof()
     occurrences: int = 1
-    # Shown by the terminal and HTML reports; not part of the fixed JSON.
+    # Shown by the reports only; not part of the JSON schema.
     span: Span | None = None
     operands: tuple[Operand, ...] = ()
     table: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # What is not proven is no error, and what is only a hint is a note, whatever a rule says.
+        # Cap the severity whatever the rule set: only proven findings are errors, and hints are
+        # notes.
         loudest = LOUDEST[self.confidence]
         if self.severity.rank > loudest.rank:
             object.__setattr__(self, "severity", loudest)
@@ -147,7 +151,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What the watch cost: seconds spent in Whence, and the run's time as a ratio to what it would have been."""
+    """Cost of the watch: seconds spent in Whence, and run time relative to an unwatched run."""
 
     ratio: float = 1.0
     seconds: float = 0.0
@@ -155,7 +159,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is known of one run."""
+    """Everything recorded about one run."""
 
     command: tuple[str, ...] = ()
     outcome: Outcome = Outcome()
@@ -164,7 +168,7 @@ class Report:
     not_watched: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
     finished: bool = False
-    """The program has ended and its report is complete; False while it runs, and for ever if it was killed."""
+    """Whether the program ended and the report is complete; stays False if it was killed."""
 
     def worst(self) -> Severity | None:
         return max(
@@ -175,7 +179,7 @@ class Report:
 
 
 def described(exception: BaseException) -> str:
-    """An exception in one line, even if its own `__str__` raises."""
+    """Describe an exception in one line, even if its `__str__` raises."""
     try:
         return f"{type(exception).__name__}: {exception}".removesuffix(": ")
     except Exception:

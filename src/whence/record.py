@@ -1,7 +1,6 @@
-"""The flight recorder: what is known of a run, kept in its folder as it grows so that a killed run
-still has its report.
+"""The record of a run, saved while the program runs so that a killed run still has a report.
 
-The standard functions are taken at import time: a program that patches `json.dumps` or `os.replace`
+Standard functions are bound at import time: a program that patches `json.dumps` or `os.replace`
 changes nothing here.
 """
 
@@ -33,13 +32,13 @@ SCHEMA = 1
 RUNS = Path(".whence")
 _ENCODER = json.JSONEncoder(indent=1, allow_nan=False)
 LATER_KEYS = frozenset({"finished", "span", "operands", "table"})
-"""Keys that not every document of schema 1 has."""
+"""Keys that older documents of schema 1 lack."""
 MOST_OF_AN_ERROR = 200
 NOTABLE_SECONDS = 0.1
 
 
 def document_of(report: Report) -> dict[str, Any]:
-    """The JSON document that tools rely on (schema 1)."""
+    """Build the JSON document that tools rely on (schema 1)."""
     document = {
         "schema": SCHEMA,
         "whence": VERSION,
@@ -62,8 +61,7 @@ def text_of(report: Report) -> str:
 
 
 def _encodable(thing: Any) -> Any:
-    """File names that are not UTF-8 have lone surrogates, which no other reader takes: they are
-    written in escaped form."""
+    """Escape lone surrogates (file names that are not UTF-8), which other JSON readers reject."""
     if isinstance(thing, str):
         return thing.encode("utf-8", "backslashreplace").decode()
     if isinstance(thing, dict):
@@ -74,13 +72,13 @@ def _encodable(thing: Any) -> Any:
 
 
 def write_document(report: Report, path: Path) -> None:
-    """Write beside the target and move over it: a reader never sees half a document."""
+    """Write a draft next to the target and rename it, so that no reader sees half a document."""
     data = text_of(report).encode()
     draft = path.with_name(f".{path.name}.{getpid()}")
     try:
         _write(draft, data)
     except PermissionError:
-        # The file may be ours to write where the folder is not.
+        # The file may be writable although its folder is not.
         _write(path, data)
         return
     except OSError:
@@ -105,10 +103,10 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def new_run_folder(name: str, root: Path = RUNS) -> Path | None:
-    """Make `.whence/<time>-<script>`, with a number behind it if there is one already.
+    """Create `.whence/<time>-<script>`, with a numeric suffix if that exists.
 
-    Where the working directory cannot be written, the folder is in the temporary directory; None if
-    that fails as well.
+    Falls back to the temporary directory if the working directory is not writable; None if that
+    fails too.
     """
     stem = f"{strftime('%Y%m%d-%H%M%S')}-{name}"
     try:
@@ -144,15 +142,15 @@ def _keep_out_of_git(root: Path) -> None:
 
 
 class Writable(Protocol):
-    """What can write itself into a run folder, under a number."""
+    """An object that writes itself into a run folder under a number."""
 
     def write(self, folder: Path, number: int) -> str: ...
 
 
 class Record:
-    """Grows while the program runs.
+    """The report of a run in progress.
 
-    The watchdog's thread saves it too, so that every change is made under a lock.
+    The watchdog thread saves it too, so every change is made under a lock.
     """
 
     def __init__(
@@ -166,14 +164,14 @@ class Record:
         self.report = Report(command=command)
         self.folder = folder
         self.copy = copy
-        """A second file that is kept up to date: the one behind --json."""
+        """A second file that is kept up to date, given with --json."""
         self.no_values = no_values
         self.repros = 0
         self._lock = RLock()
         self._saved: Report | None = None
 
     def add(self, finding: Finding) -> bool:
-        """Take a finding; False if it is one that is there already, which is then counted."""
+        """Add a finding; False if it is already known, in which case only its count increases."""
         finding = self.shown(finding)
         with self._lock:
             for number, known in enumerate(self.report.findings):
@@ -188,12 +186,11 @@ class Record:
         return True
 
     def shown(self, finding: Finding) -> Finding:
-        """A finding as it may leave the process: in the record, on the screen, in an exception's
-        notes."""
+        """Return the finding as it may leave the process, without values if so configured."""
         return finding_without_values(finding) if self.no_values else finding
 
     def keep_repro(self, repro: Writable) -> None:
-        """Keep a script that reproduces a finding beside the report."""
+        """Write a script that reproduces a finding next to the report."""
         if self.folder is None or not self.folder.is_dir():
             return
         if self.no_values:
@@ -214,8 +211,7 @@ class Record:
                 self.report = replace(self.report, not_watched=(*self.report.not_watched, what))
 
     def progress(self, steps: int, overhead: Overhead) -> None:
-        """Write how far the program has come, if that has changed: a killed run has no other
-        chance."""
+        """Save the progress if it has changed, since a killed run has no later chance."""
         with self._lock:
             if self.report.finished:
                 return
@@ -239,7 +235,7 @@ class Record:
         return self.report
 
     def save(self) -> None:
-        """Write what is known. A full disk costs the report and not the program."""
+        """Write the record. A full disk must not affect the program."""
         with self._lock:
             self._saved = self.report
             if self.folder is not None and self.folder.is_dir():
@@ -259,7 +255,7 @@ class Record:
 
 
 def _same(one: Finding, other: Finding) -> bool:
-    """One cause, wherever it surfaces."""
+    """Whether two findings have one cause, wherever they surfaced."""
     return (one.rule, one.origin.file, one.origin.line) == (
         other.rule,
         other.origin.file,
@@ -268,13 +264,13 @@ def _same(one: Finding, other: Finding) -> bool:
 
 
 class Malformed(ValueError):
-    """A document that is not one of Whence's; the text names the key and what was expected there."""
+    """A document that Whence did not write; the text names the key and the expected type."""
 
 
 def read_document(path: Path) -> Report:
     """Read a findings.json.
 
-    It may come from anywhere: it is data, and what does not fit is refused.
+    The file may come from anywhere: it is treated as data, and anything unexpected is rejected.
     """
     try:
         document = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
@@ -282,7 +278,8 @@ def read_document(path: Path) -> Report:
             raise Malformed("expected an object")
         if "schema" in document and document["schema"] != SCHEMA:
             raise UsageError(
-                f"{path}: schema {str(document['schema'])[:MOST_OF_AN_ERROR]}; this Whence reads schema {SCHEMA}"
+                f"{path}: schema {str(document['schema'])[:MOST_OF_AN_ERROR]}; this version of "
+                f"Whence reads schema {SCHEMA}"
             )
         for key in ("schema", "whence"):
             if key not in document:
@@ -299,7 +296,7 @@ def read_document(path: Path) -> Report:
 
 
 def _has_ended(document: dict[str, Any]) -> bool:
-    """For documents without `finished`: they got their outcome and their steps at the end."""
+    """Infer `finished` for older documents, which got outcome and steps only at the end."""
     outcome = document.get("outcome")
     ended = isinstance(outcome, dict) and any(each is not None for each in outcome.values())
     return ended or bool(document.get("steps"))
@@ -310,9 +307,9 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _value_of(kind: Any, value: Any, where: str) -> Any:
-    """A part of a document as the type that its field is declared with.
+    """Convert a part of a document to the declared type of its field.
 
-    Keys that are not known are later additions.
+    Unknown keys are later additions and are ignored.
     """
     if isinstance(kind, types.UnionType):
         if value is None and type(None) in kind.__args__:

@@ -1,8 +1,7 @@
 """Texts without tensor values, for `--no-values`.
 
-Texts are built in many rules, and most of their numbers are values. So a number goes unless what
-stands around it says that it is none: a shape, a place in the program or in the data, a count, or a
-setting of a layer.
+Texts come from many rules, and most numbers in them are values. So every number is removed unless
+its context shows a shape, a place in the program or the data, a count, or a layer setting.
 """
 
 from __future__ import annotations
@@ -14,13 +13,15 @@ from whence.finding import Finding, Operand, Proof
 
 OMITTED = "<value>"
 _PLACES = (
-    "line|lines|step|steps|epoch|epochs|batch|batches|sample|samples|axis|axes|dim|dims|dimension|rank|ranks|worker|workers|"
-    "position|positions|row|rows|column|columns|call|calls|torch|Python|CUDA|GPU"
+    "line|lines|step|steps|epoch|epochs|batch|batches|sample|samples|axis|axes|dim|dims|"
+    "dimension|rank|ranks|worker|workers|position|positions|row|rows|column|columns|call|calls|"
+    "torch|Python|CUDA|GPU"
 )
 _COUNTED = (
-    "steps?|epochs?|batch(?:es)?|samples?|axis|axes|dim(?:ension)?s?|ranks?|workers?|rows?|columns?|calls?|times|seconds?|"
-    "features?|channels?|class(?:es)?|elements?|weights?|parameters?|groups?|threads?|layers?|heads?|tokens?|words?|"
-    "optimizers?|models?|bytes?|[kMG]i?B|ms|s"
+    "steps?|epochs?|batch(?:es)?|samples?|axis|axes|dim(?:ension)?s?|ranks?|workers?|rows?|"
+    "columns?|calls?|times|seconds?|features?|channels?|class(?:es)?|elements?|weights?|"
+    "parameters?|groups?|threads?|layers?|heads?|tokens?|words?|optimizers?|models?|bytes?|"
+    "[kMG]i?B|ms|s"
 )
 _NUMBER = r"[-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TOKEN = re.compile(
@@ -34,12 +35,12 @@ _TOKEN = re.compile(
 
 
 def without_values(text: str) -> str:
-    """The text with every number omitted that may be a value."""
+    """Remove every number that may be a value."""
     return _TOKEN.sub(lambda found: OMITTED if found["value"] is not None else found[0], text)
 
 
 def finding_without_values(finding: Finding) -> Finding:
-    """The same finding in words: places, shapes, types and the program's source stay."""
+    """Redact a finding's texts; places, shapes, types and source lines stay."""
 
     def hidden(text: str | None) -> str | None:
         return None if text is None else without_values(text)

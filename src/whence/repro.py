@@ -1,6 +1,7 @@
-"""A failing step as a short script: the calls that lead to the birth, and the tensors that go in.
+"""A failing step as a short script: the calls up to the origin, and their input tensors.
 
-The script needs torch alone. The tensors are in a safetensors file: a header of JSON and bytes, nothing that could run.
+The script needs only torch. The tensors are in a safetensors file, a JSON header and raw bytes,
+which cannot execute code.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from whence.tape.trip import BadUpdate, Trip
 MOST_CALLS = 6
 LARGEST = 64 * 2**20
 NAMES = {
-    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 
 LOADER = '''
@@ -40,20 +42,23 @@ def load(path):
     """Read a safetensors file: eight bytes of length, a JSON header, then the tensors' bytes."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
-    types = {"F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
-             "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool}
+    types = {"F32": torch.float32, "F64": torch.float64, "F16": torch.float16,
+             "BF16": torch.bfloat16, "I64": torch.int64, "I32": torch.int32, "I16": torch.int16,
+             "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool}
     tensors = {}
     for name, info in json.loads(data[8 : 8 + length]).items():
         first, last = info["data_offsets"]
         raw = bytearray(data[8 + length + first : 8 + length + last])
-        empty = torch.empty(info["shape"], dtype=types[info["dtype"]])
-        tensors[name] = torch.frombuffer(raw, dtype=empty.dtype).reshape(info["shape"]) if raw else empty
+        tensor = torch.empty(info["shape"], dtype=types[info["dtype"]])
+        if raw:
+            tensor = torch.frombuffer(raw, dtype=tensor.dtype).reshape(info["shape"])
+        tensors[name] = tensor
     return tensors
 '''
 
 
 class CannotWrite(Exception):
-    """The call has something in it that a script cannot say."""
+    """A call that cannot be written as source."""
 
 
 @dataclass(slots=True)
@@ -62,7 +67,10 @@ class Repro:
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def fails(self) -> bool:
-        """Whether the script does what it is for. It is the program's own code that it runs, if there is a custom Function."""
+        """Whether the script reproduces the failure.
+
+        It runs the program's custom Functions, if any.
+        """
         body = self.script.partition("tensors = load(")[2].partition("\n")[2]
         head = self.script.partition(LOADER)[2].partition("\ntensors = load(")[0]
         names: dict[str, Any] = {
@@ -79,7 +87,7 @@ class Repro:
         return False
 
     def write(self, folder: Path, number: int) -> str:
-        """Write both files, and say what the script is called."""
+        """Write both files and return the script's name."""
         name = "repro" if number == 1 else f"repro-{number}"
         (folder / f"{name}.safetensors").write_bytes(safetensors(self.tensors))
         (folder / f"{name}.py").write_text(
@@ -110,7 +118,7 @@ def safetensors(tensors: dict[str, torch.Tensor]) -> bytes:
 
 
 def repro_of(trip: Trip, finding: Finding) -> Repro | None:
-    """The first script that can be written down and fails by itself."""
+    """Return the first script that can be written and fails on its own."""
     for write in _ways(trip, finding):
         try:
             found = write()
@@ -126,14 +134,14 @@ def _ways(trip: Trip, finding: Finding) -> Iterator[Callable[[], Repro]]:
     if gradient is not None and gradient.call is not None:
         yield partial(_Writer(trip, finding).backward, gradient.call)
     if born is not None and born.call is not None and born.call.name in UNINITIALISED:
-        # What was in memory is not there again.
+        # The contents of uninitialised memory cannot be reproduced.
         return
     if born is not None and born.call is not None and born.output is not None:
         yield partial(_Writer(trip, finding).forward, born.call, born.output)
     if born is not None and born.leaf is not None:
         yield partial(_Writer(trip, finding).leaf, born.leaf)
     if isinstance(trip.evidence, BadUpdate) and not trip.evidence.optimizer:
-        # Not the optimizer's doing.
+        # The optimizer did not cause it.
         return
     if trip.optimizer is not None and (born is None or born.call is None):
         yield _Writer(trip, finding).update
@@ -185,7 +193,8 @@ class _Writer:
         for value in differentiable:
             name = self.names[value]
             self.lines.append(
-                f"assert {name}.grad is None or torch.isfinite({name}.grad).all(), {f'the derivative of {call.name} is NaN or Inf'!r}"
+                f"assert {name}.grad is None or torch.isfinite({name}.grad).all(), "
+                f"{f'the derivative of {call.name} is NaN or Inf'!r}"
             )
         if not gradients:
             raise CannotWrite
@@ -232,12 +241,13 @@ class _Writer:
             "optimizer.step()",
             'assert torch.isfinite(weight).all(), "the weight is not finite after the step"',
             "for state in optimizer.state[weight].values():",
-            '    assert not torch.is_tensor(state) or torch.isfinite(state).all(), "the optimizer\'s state is not finite"',
+            "    assert not torch.is_tensor(state) or torch.isfinite(state).all(), "
+            '"the optimizer state is not finite"',
         ]
         return self._done()
 
     def _slice(self, call: Call) -> list[Call]:
-        """The call and those that made its operands, as far as they are plain."""
+        """Collect the call and the calls that made its operands, as far as they are plain."""
         found = [call]
         for each in found:
             for value in each.operands:
@@ -327,7 +337,8 @@ class _Writer:
         head = [
             f'"""{self.finding.verdict}'.replace("\\", "/"),
             "",
-            f"Cut out of step {origin.step} of {origin.file}:{origin.line} by Whence ({self.finding.rule}). Needs torch alone.",
+            f"Extracted from step {origin.step} of {origin.file}:{origin.line} by Whence "
+            f"({self.finding.rule}). Needs only torch.",
             '"""',
             "",
             "import json",
@@ -344,7 +355,7 @@ class _Writer:
 
 
 def _matches(call: Call, value: Value, contents: Contents) -> bool:
-    """Whether a call by itself gives what it gave in the step."""
+    """Whether the call on its own reproduces its result in the step."""
     again, then = attempt(call, contents.of, value), contents.of(value)
     return (
         again is not None

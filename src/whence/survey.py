@@ -1,7 +1,7 @@
-"""A look through data without training: a loader, a dataset, an array, a frame, a tensor.
+"""Survey data without training: a loader, a dataset, an array, a frame or a tensor.
 
-A loader or a dataset is gone through under a watch of its own, so that what the rules say of data in training is said here as well;
-arrays and frames are summed up and judged by that.
+Loaders and datasets are iterated under a watch, so that the data rules of training apply here too.
+Arrays and frames are judged by their summary.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BATCH = 32
 
 
 class NoData(TypeError):
-    """Nothing of what was given can be read as data."""
+    """The argument cannot be read as data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One column of the data, as a table shows it."""
+    """One column of the data, as shown in the table."""
 
     leaf: str
     column: str
@@ -52,21 +52,21 @@ class Row:
     mean: float | None
     spread: float | None
     missing: float
-    """The share of NaN and the like."""
+    """Share of NaN and other missing values."""
     kinds: int | None = None
-    """How many different words there are, where they are words and not too many to count."""
+    """Number of distinct words, for text columns with few enough of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataReport:
-    """What was seen, and what is wrong with it."""
+    """Summary and findings of a survey."""
 
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...]
     samples: int
     batches: int
     stopped_by: str | None = None
-    """An exception of the data's own that ended the look."""
+    """Exception from the data's own code that ended the survey."""
 
     @property
     def ok(self) -> bool:
@@ -80,14 +80,17 @@ class DataReport:
     def __str__(self) -> str:
         found = [each for each in self.findings if each.severity is not Severity.INFO]
         said = counted(len(found), "finding") if found else "nothing found"
-        head = f"whence data: {counted(self.samples, 'sample')} in {counted(self.batches, 'batch', 'batches')}, {said}"
+        head = (
+            f"whence data: {counted(self.samples, 'sample')} in "
+            f"{counted(self.batches, 'batch', 'batches')}, {said}"
+        )
         if self.stopped_by is not None:
             head += f"; ended by {self.stopped_by}"
-        told = [
+        lines = [
             f"  {each.severity} {each.rule}  {each.origin.file}:{each.origin.line}  {each.verdict}"
             for each in self.findings
         ]
-        return "\n".join([head, *told])
+        return "\n".join([head, *lines])
 
 
 def counted(number: int, one: str, more: str = "") -> str:
@@ -97,8 +100,11 @@ def counted(number: int, one: str, more: str = "") -> str:
 def check_data(
     data: Any, *, most_batches: int | None = None, progress: Progress | None = None
 ) -> DataReport:
-    """Look through data without training. Takes a DataLoader, a dataset, a numpy array, a pandas frame, a tensor, a structure of
-    these, or any iterable of batches. Random streams are as before afterwards."""
+    """Survey data without training.
+
+    Takes a DataLoader, a dataset, a numpy array, a pandas frame, a tensor, a structure of these, or
+    any iterable of batches. Random states are restored afterwards.
+    """
     stack = user_stack(sys._getframe(1))
     here = Spot.of_site(stack[0]) if stack else Spot("<data>", Span(0, 0, 0, 0), "")
     return look_through(data, here, most_batches, progress)
@@ -107,13 +113,13 @@ def check_data(
 def look_through(
     data: Any, here: Spot, most_batches: int | None, progress: Progress | None
 ) -> DataReport:
-    """The same, told as seen from one place."""
+    """Survey data, reporting findings at the given place."""
     with random_streams_kept(data):
         if isinstance(data, DataLoader):
             return _through_loader(data, here, most_batches, progress, ignore=())
         if isinstance(data, Dataset):
             loader: Any = DataLoader(data, batch_size=BATCH)
-            # The order in which a dataset lies is not the order in which it is trained on.
+            # A dataset's storage order is not its training order.
             return _through_loader(loader, here, most_batches, progress, ignore=("data/sorted",))
         summary = Summary()
         for number, batch in enumerate(_batches(data)):
@@ -124,14 +130,15 @@ def look_through(
                 progress(summary.batches)
         if (kinds := _unreadable(summary)) and not any(_columns(summary)):
             raise NoData(
-                f"expected a loader, a dataset, an array or a frame, or arrays in a structure; got {', '.join(kinds)}"
+                "expected a loader, a dataset, an array or a frame, or arrays in a structure; "
+                f"got {', '.join(kinds)}"
             )
         rows = tuple(_rows(summary))
         return DataReport(rows, tuple(_judged(summary, here)), summary.rows, summary.batches)
 
 
 def batches_in(data: Any, most: int | None) -> int | None:
-    """How many there will be, where that is known beforehand."""
+    """Return the number of batches, where it is known beforehand."""
     length: int | None = None
     with suppress(TypeError):
         length = len(data) if isinstance(data, DataLoader) else None
@@ -144,7 +151,7 @@ def batches_in(data: Any, most: int | None) -> int | None:
 
 
 def _batches(data: Any) -> Iterator[Any]:
-    """An array or a structure of arrays is one batch; an iterator gives several."""
+    """Yield batches: an array or a structure of arrays is one, an iterator gives several."""
     if isinstance(data, Iterable) and hasattr(data, "__next__"):
         yield from data
     else:
@@ -152,7 +159,7 @@ def _batches(data: Any) -> Iterator[Any]:
 
 
 class _Quiet:
-    """A screen that shows nothing: what is found is in the report."""
+    """A screen that shows nothing; findings go to the report."""
 
     def hold(self, finding: Finding) -> None: ...
     def release(self) -> None: ...
@@ -198,7 +205,7 @@ def _through_loader(
 def _not_finite(
     session: Session, batch: Batch, path: str, leaf: torch.Tensor, here: Spot
 ) -> Finding:
-    """The sample and the line that made it not finite."""
+    """Report the sample, and the line that made it non-finite."""
     scene = Scene(**session.scene([]))
     value = session.tape.value_of(leaf)
     trail = trace_into_batch(BatchLeaf(batch, path), value, NotFinite(session.tape), scene)
@@ -223,14 +230,17 @@ def _not_finite(
             here.file, here.line, here.code, what=f"batch {batch.number} is not finite"
         ),
         chain=trail.hops,
-        why="One such sample makes the loss of its batch NaN, and one update makes every weight NaN.",
-        fix="Mend it where it is made, or leave the sample out.",
+        why=(
+            "One such sample makes the loss of its batch NaN, and one update makes every weight "
+            "NaN."
+        ),
+        fix="Fix the value where it is computed, or drop the sample.",
         span=spot.span,
     )
 
 
 def _bad_column(leaf: torch.Tensor) -> str:
-    """Of a table, the first column that has it."""
+    """Name the first bad column of a table."""
     if leaf.dim() != 2 or leaf.shape[1] < 2:
         return ""
     return f"column {int(torch.isfinite(leaf).logical_not().any(0).nonzero()[0])} of "
@@ -249,7 +259,7 @@ def _columns(summary: Summary) -> Iterator[tuple[str, str, ArraySummary, Facts]]
 
 
 def _unreadable(summary: Summary) -> list[str]:
-    """The types of what is neither numbers nor words."""
+    """Return the types of leaves that are neither numbers nor words."""
     arrays = [each.array for each in summary.leaves.values() if each.array is not None]
     return [
         name
@@ -285,7 +295,7 @@ def _rows(summary: Summary) -> Iterator[Row]:
 
 
 def _shape_text(shapes: list[tuple[int, ...]]) -> str:
-    """With a star for each axis that varies; where the number of axes does, each number of them by itself."""
+    """Describe shapes, with `*` for each axis that varies; ranks are listed separately."""
     found = []
     for axes in sorted({len(each) for each in shapes or [()]}, reverse=True):
         alike = [each for each in shapes if len(each) == axes]
@@ -306,7 +316,7 @@ def _words(path: str, column: str, array: ArraySummary) -> Row:
 
 
 def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
-    """What a summary alone shows: numbers that are not finite, columns that do not vary, numbers that stand for what is missing."""
+    """Report what the summary shows: non-finite values, constant columns, placeholder values."""
     for path, column, _, facts in _columns(summary):
         name = f"column {column} of {path or 'the data'}" if column else path or "the data"
         if facts.missing or facts.infinite:
@@ -316,18 +326,20 @@ def _judged(summary: Summary, here: Spot) -> Iterator[Finding]:
                 here,
                 "data/nonfinite",
                 Severity.ERROR,
-                f"{name} has {kind} in {facts.missing + facts.infinite} of {facts.values} places, first in row {row}",
-                "One such number makes the loss NaN, and one update makes every weight NaN.",
-                "Mend it where it is made, fill it in, or leave the row out.",
+                f"{name} has {kind} in {facts.missing + facts.infinite} of {facts.values} "
+                f"values, first in row {row}",
+                "One such value makes the loss NaN, and one update makes every weight NaN.",
+                "Fix the value where it is computed, impute it, or drop the row.",
             )
         elif facts.std == 0 and facts.observed > 8 and column:
             yield _plain(
                 here,
                 "data/zero-variance",
                 Severity.INFO,
-                f"{name} does not vary: it is {facts.mean:g} everywhere",
-                "It says nothing, and a normalisation that divides by its spread divides by 0.",
-                "Drop it, or put 1 in place of a spread of 0.",
+                f"{name} is constant: {facts.mean:g} in every row",
+                "A constant column carries no information, and a normalisation divides by its "
+                "spread of 0.",
+                "Drop the column, or replace a spread of 0 by 1.",
             )
         elif column and (mark := mark_in(facts)) is not None:
             found = _plain(here, "data/unscaled", Severity.WARNING, mark.text(name), WHY, FIX)
@@ -341,7 +353,7 @@ def _plain(here: Spot, rule: str, severity: Severity, verdict: str, why: str, fi
         confidence=Confidence.PROVEN,
         verdict=verdict,
         origin=Origin(here.file, here.line, here.code, here.function, phase="data"),
-        symptom=Symptom(here.file, here.line, here.code, what="the data were looked through"),
+        symptom=Symptom(here.file, here.line, here.code, what="surveyed the data"),
         why=why,
         fix=fix,
         span=here.span,

@@ -1,1 +1,1 @@
-"""`whence check`: a look at model, batch and loss before training begins, on copies."""
+"""`whence check`: checks of model, batch and loss before training, on copies."""

@@ -1,7 +1,7 @@
-"""Which axis of each tensor counts the samples, and batches of other sizes.
+"""The sample axis of each tensor, and batches of other sizes.
 
-The number of samples is what the tensors of a batch have in common. Where they have nothing in common, or where a tensor
-is square and goes with no other size (an adjacency), there is no such axis: one graph is one sample.
+The number of samples is the size that the tensors of a batch share. If they share none, or a square
+tensor fits no other size (an adjacency matrix), there is no such axis: one graph is one sample.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Layout:
         return None
 
     def take(self, batch: Any, rows: list[int]) -> Any:
-        """The batch that has these samples, in this order."""
+        """Return the batch with these samples, in this order."""
         return self._taken(batch, rows, top=True)
 
     def _taken(self, tree: Any, rows: list[int], *, top: bool = False) -> Any:
@@ -51,14 +51,18 @@ class Layout:
         return picked.requires_grad_(tensor.requires_grad) if tensor.requires_grad else picked
 
     def _is_per_sample(self, items: list[Any] | tuple[Any, ...]) -> bool:
-        """A list with an entry for each sample, and not a list of batched tensors."""
+        """Whether a list has one entry per sample, rather than batched tensors."""
         if len(items) != self.size:
             return False
         return not all(isinstance(each, torch.Tensor) and self.axis(each) == 0 for each in items)
 
 
 def find_layout(batch: Any, model: nn.Module, runs: Callable[[Any], bool]) -> Layout | None:
-    """`runs` tells whether the model takes a batch: one sample fewer does not go with an adjacency."""
+    """Find the layout.
+
+    `runs` says whether the model accepts a batch; an adjacency matrix does not shrink with the
+    samples.
+    """
     size = _common_size(batch)
     if size is None or _holds_graph(batch, model, size):
         return None
@@ -76,7 +80,7 @@ def _common_size(batch: Any) -> int | None:
         return None
     if len(set(leading)) == 1:
         return leading[0]
-    # Time first: the targets have the samples in front, the inputs in their second axis.
+    # Time first: targets have the samples in front, inputs on their second axis.
     *rest, last = [each for _, each in tensors_in(batch) if each.dim()]
     if isinstance(batch, tuple | list) and len(leading) == 1 + len(rest) and last.dim() == 1:
         size = last.shape[0]
@@ -86,7 +90,7 @@ def _common_size(batch: Any) -> int | None:
 
 
 def _leading_sizes(tree: Any, depth: int = 0) -> list[int]:
-    """The first sizes of all batched tensors; the length of a list that has an entry for each sample."""
+    """First sizes of all batched tensors; the length of a list with one entry per sample."""
     if isinstance(tree, torch.Tensor):
         return [int(tree.shape[0])] if tree.dim() else []
     if isinstance(tree, Mapping):
@@ -100,7 +104,7 @@ def _leading_sizes(tree: Any, depth: int = 0) -> list[int]:
 
 
 def _is_ragged(items: Any, sizes: list[list[int]]) -> bool:
-    """Entries of structures of their own (boxes and labels of each image), or tensors of different lengths."""
+    """Whether entries are structures (boxes and labels per image) or tensors of uneven length."""
     if all(isinstance(each, Mapping) for each in items):
         return True
     return (

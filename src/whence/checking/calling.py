@@ -1,7 +1,8 @@
-"""How the model is called with the batch, and the loss with what it gives.
+"""How to call the model with the batch, and the loss with the model's output.
 
-A loss is `loss_fn(output, targets)`, `loss_fn(output)` or `loss_fn(model, batch)`. Names decide where they can: a first
-parameter called `model` or `net`. What is left open is tried, likeliest first, and the first that runs is taken.
+A loss is `loss_fn(output, targets)`, `loss_fn(output)` or `loss_fn(model, batch)`. Parameter names
+decide where they can: a first parameter called `model` or `net`. Otherwise the readings are tried,
+most likely first, and the first one that runs is used.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MODELS = ("model", "net", "network", "module", "self")
 
 
 class NoLoss(Exception):
-    """What the loss function gave back cannot be trained on."""
+    """The loss function returned something that cannot be trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One forward pass: the loss, and each call of the model that was made for it."""
+    """One forward pass: the loss, and each call of the model during it."""
 
     loss: torch.Tensor
     calls: tuple[ModelCall, ...]
@@ -55,7 +56,10 @@ Feed = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One reading of batch and loss. `feed` and `targets` take their parts out of a batch; without them the loss calls the model."""
+    """One reading of batch and loss.
+
+    `feed` and `targets` select their parts of a batch; without them the loss calls the model.
+    """
 
     described: str
     feed: Callable[[Any], Feed] | None = None
@@ -86,9 +90,9 @@ class Way:
 
 def _as_loss(loss: Any) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor):
-        raise NoLoss(f"the loss is {_kind(loss)} and no tensor")
+        raise NoLoss(f"the loss is {_kind(loss)}, not a tensor")
     if loss.numel() != 1:
-        raise NoLoss(f"the loss has the shape {tuple(loss.shape)} and is not one number")
+        raise NoLoss(f"the loss has shape {tuple(loss.shape)}; expected a scalar")
     return loss
 
 
@@ -97,7 +101,7 @@ def _kind(thing: Any) -> str:
 
 
 def ways(model: nn.Module, batch: Any, loss_fn: Any) -> list[Way]:
-    """The readings that are possible, likeliest first. There is always one."""
+    """Return the possible readings, most likely first. There is always one."""
     names = _positional(loss_fn)
     by_loss = Way("loss_fn(model, batch)")
     if names is not None and names and names[0] in MODELS:
@@ -116,7 +120,7 @@ def ways(model: nn.Module, batch: Any, loss_fn: Any) -> list[Way]:
 
 
 def _positional(function: Any) -> list[str] | None:
-    """The parameters that must be given, by name; None if the signature cannot be read."""
+    """Return the required parameters by name; None if the signature is unavailable."""
     try:
         parameters = inspect.signature(
             function.forward if isinstance(function, nn.Module) else function
@@ -136,7 +140,7 @@ Take = Callable[[Any], Any]
 
 
 def _splits(batch: Any) -> Iterator[tuple[str, Take, Take]]:
-    """Which part of a batch is the targets, and which the inputs: (said, targets, inputs)."""
+    """Split a batch into targets and inputs: (description, targets, inputs)."""
     if isinstance(batch, tuple | list) and not hasattr(batch, "_fields"):
         if len(batch) == 2:
             yield "batch[1]", lambda given: given[1], lambda given: given[0]
@@ -163,7 +167,7 @@ def _without(given: Mapping[Any, Any], key: str) -> dict[Any, Any]:
 
 
 def _feeds(model: nn.Module, batch: Any, inputs: Take) -> list[tuple[str, Callable[[Any], Feed]]]:
-    """How inputs can be given to the model's forward."""
+    """Ways to pass the inputs to the model's forward."""
     signature = _signature(model)
     given = inputs(batch)
     found: list[tuple[str, Callable[[Any], Feed], Feed]] = []
@@ -220,7 +224,7 @@ def _binds(signature: inspect.Signature, feed: Feed) -> bool:
 
 @dataclass(slots=True)
 class Choice:
-    """The way that runs; or, if none does, the likeliest one and how it failed."""
+    """Return the reading that runs, or the most likely one and its exception."""
 
     way: Way
     raised: Exception | None = None

@@ -1,4 +1,7 @@
-"""A prediction at one place does not depend on later inputs: asked where targets are the inputs shifted by one, or on request."""
+"""Causality: a prediction must not depend on later inputs.
+
+Checked on request, and where the targets are the inputs shifted by one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ SHORTEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The input that runs through time: samples on axis 0, time on axis 1."""
+    """An input with a time axis: samples on axis 0, time on axis 1."""
 
     path: str
     tensor: torch.Tensor
@@ -42,7 +45,7 @@ def check_future(subject: Subject, said: list[str], notes: list[str]) -> Verdict
     if sequence is None and subject.given.causal:
         sequence = _first_sequence(call)
         if sequence is None:
-            notes.append("causal: not checked, as no input has axes for samples and time")
+            notes.append("causal: not checked, because no input has sample and time axes")
     if sequence is None:
         return None
     model = subject.fresh().model.eval()
@@ -60,14 +63,14 @@ def check_future(subject: Subject, said: list[str], notes: list[str]) -> Verdict
         if change > TOLERANCE + 10 * noise:
             return _leak(subject, call, sequence, step, change)
     if seen:
-        said.append("none on later places in time")
+        said.append("no output depends on later time steps")
     else:
-        notes.append("causal: not checked, as no output has an axis for time")
+        notes.append("causal: not checked, because no output has a time axis")
     return None
 
 
 def _shifted_input(subject: Subject, call: ModelCall) -> Sequence | None:
-    """The input of which some tensor of the batch is the continuation."""
+    """Find the input that some other tensor of the batch continues."""
     held = [each for _, each in tensors_in(subject.source.batch) if not each.is_floating_point()]
     for path, each in tensors_in((call.args, call.kwargs)):
         if each.is_floating_point() or each.dim() != 2 or each.shape[1] < SHORTEST:
@@ -100,7 +103,7 @@ def _first_sequence(call: ModelCall) -> Sequence | None:
 
 
 def _with_other_future(call: ModelCall, sequence: Sequence, step: int) -> Any:
-    """The call with everything after a step exchanged for other values that the tensor has."""
+    """Replace all values after a step by other values of the tensor."""
     other = sequence.tensor.detach().clone()
     later = other[:, step + 1 :]
     turned = later.flip(0).flip(1)
@@ -113,7 +116,7 @@ def _with_other_future(call: ModelCall, sequence: Sequence, step: int) -> Any:
 
 
 def _until(output: torch.Tensor, sequence: Sequence, step: int) -> torch.Tensor | None:
-    """The part of an output that belongs to places up to a step."""
+    """Return the part of an output for steps up to a given one."""
     samples, length = sequence.samples, sequence.length
     if output.dim() >= 2 and tuple(output.shape[:2]) == (samples, length):
         return output[:, : step + 1]
@@ -140,9 +143,15 @@ def _leak(
     )
     named = path or type(subject.given.model).__name__
     return failed(
-        f"predictions up to place {step} change by {change:.1e} of their size when only later inputs change",
-        why=f"{named} looks into the future, where the model finds what it is to predict: the loss becomes far too good.",
-        fix="Give attention a causal mask (is_causal=True, generate_square_subsequent_mask); no bidirectional layers, no "
-        "convolution padded on both sides.",
+        f"changing only later inputs changes predictions up to step {step} by {change:.1e} of "
+        "their size",
+        why=(
+            f"{named} sees future inputs, which contain the targets, so the loss becomes far "
+            "too low."
+        ),
+        fix=(
+            "Use a causal mask in attention (is_causal=True, generate_square_subsequent_mask); "
+            "avoid bidirectional layers and convolutions padded on both sides."
+        ),
         place=place_of_module(subject.given.model, path or ""),
     )

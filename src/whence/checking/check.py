@@ -1,4 +1,4 @@
-"""`whence.check`: eleven questions to model, batch and loss before training begins, asked of copies."""
+"""`whence.check`: eleven checks of model, batch and loss before training, on copies."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Question:
     name: str
     ask: Callable[[Subject], Verdict]
     needs_pass: bool = True
-    """Whether it can only be asked where forward and backward run."""
+    """Whether the check requires that forward and backward run."""
     needs_data: bool = False
-    """Whether a batch in which everything is alike would be blamed on the model."""
+    """Whether a batch of identical values would be blamed on the model."""
 
 
 QUESTIONS = (
@@ -71,12 +71,13 @@ def check(
     scheduler: Any = None,
     causal: bool | None = None,
 ) -> CheckReport:
-    """Look at a model before it is trained. Everything runs on copies; nothing that is given is changed.
+    """Check a model before training. Everything runs on copies; the arguments are unchanged.
 
-    `batch` is (inputs, targets), a dict, any structure, or a loader, of which the first is taken; `loss_fn` takes (output, targets), (output) or (model, batch).
-    With `dataset_size` and `batch_size` the last batch of an epoch is tried, with `scheduler` and `planned_steps` the schedule
-    is compared. `causal` asks whether predictions depend on later inputs; by default it is asked where the targets are the
-    inputs shifted by one.
+    `batch` is (inputs, targets), a dict, any structure, or a loader, whose first batch is used.
+    `loss_fn` takes (output, targets), (output) or (model, batch). `dataset_size` and `batch_size`
+    add a check of the last batch of an epoch; `scheduler` and `planned_steps` add a check of the
+    schedule. `causal` checks that predictions do not depend on later inputs; by default this is
+    checked if the targets are the inputs shifted by one.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
@@ -110,13 +111,13 @@ def check(
 def _first_of(
     loader: DataLoader[Any], dataset_size: int | None, batch_size: int | None
 ) -> tuple[Any, Any, Any]:
-    """A loader's first batch, and the sizes that it knows. The last batch of an epoch comes unless it is dropped."""
+    """Take a loader's first batch, and its sizes. The last batch counts unless it is dropped."""
     own = loader.generator.get_state() if loader.generator is not None else None
     batch = next(iter(loader), None)
     if loader.generator is not None and own is not None:
         loader.generator.set_state(own)
     if batch is None:
-        raise TypeError("batch is a loader that gives no batch")
+        raise TypeError("batch is a loader that yields no batch")
     is_sized = (
         hasattr(loader.dataset, "__len__")
         and loader.batch_size is not None
@@ -128,12 +129,12 @@ def _first_of(
 
 
 def _elsewhere(done: Check, callers: set[Place | None]) -> Check:
-    """Where the check was called from is no place of a mistake, also if all else is torch's."""
+    """Drop the caller of the check as a place, even if all other frames are PyTorch's."""
     return replace(done, place=None) if done.place in callers else done
 
 
 def _prepared(given: Given) -> Subject:
-    """Copy everything once, let lazy modules see the batch, and find out how model and loss are called."""
+    """Copy everything once, initialise lazy modules, and find how to call model and loss."""
     source = clone(given.model, given.loss_fn, given.batch)
     candidates = ways(source.model, source.batch, source.loss_fn)
 
@@ -179,16 +180,14 @@ def _backward_runs(subject: Subject) -> bool:
 
 
 def _asked(question: Question, subject: Subject, reason: str) -> Check:
-    """Ask one question. A fault of ours is no fault of the model's: then the check could not be made."""
+    """Run one check. A fault in Whence is not the model's: the check counts as not made."""
     began = perf_counter()
     try:
         verdict = unchecked(reason) if reason else question.ask(subject)
     except Exception as error:
         verdict = unchecked(f"the check itself failed: {described(error).splitlines()[0]}")
     if question.needs_data and verdict.why and not subject.has_data():
-        verdict = unchecked(
-            f"every input has one value only, which proves nothing: {verdict.measured}"
-        )
+        verdict = unchecked(f"every input is constant, so this proves nothing: {verdict.measured}")
     return _as_check(question, verdict, perf_counter() - began)
 
 
@@ -206,7 +205,7 @@ def _as_check(question: Question, verdict: Verdict, seconds: float) -> Check:
 
 
 def _nothing_to_run(given: Given, reason: str) -> CheckReport:
-    """Without copies only what reads and runs nothing is asked."""
+    """Without copies, run only the checks that read and execute nothing."""
     subject = Subject(
         given,
         Clone(given.model, given.loss_fn, given.batch),

@@ -1,7 +1,8 @@
 """Copies of model, loss and batch that share nothing with the originals.
 
-`copy.deepcopy` does most of it. Two things it cannot do: tensors that hang on a graph are taken out of it, and functions
-(hooks, lambdas, a loss that closes over the model) are bound to the copies, so that running them never reaches the originals.
+`copy.deepcopy` does most of it. In addition, tensors on a graph are detached from it, and functions
+(hooks, lambdas, a loss that closes over the model) are bound to the copies, so that running them
+never reaches the originals.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MOST_ENTRIES = 1000
 
 
 class Uncopyable(Exception):
-    """The model, the loss or the batch refuses to be copied."""
+    """The model, the loss or the batch cannot be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Clone:
 
 
 def clone(model: nn.Module, loss_fn: Any, batch: Any, stand_ins: Memo | None = None) -> Clone:
-    """Copy all three together. `stand_ins` has, by their ids, things that are not copied but exchanged."""
+    """Copy all three together. `stand_ins` maps ids to objects used instead of copies."""
     memo: Memo = dict(stand_ins or {})
     for tensor in _on_graphs(model, loss_fn, batch):
         memo[id(tensor)] = fresh(tensor)
@@ -58,7 +59,7 @@ def clone(model: nn.Module, loss_fn: Any, batch: Any, stand_ins: Memo | None = N
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model itself, where torch.compile has put its wrapper around it."""
+    """Return the model inside torch.compile's wrapper, if there is one."""
     inner = getattr(model, "_orig_mod", None)
     return inner if isinstance(inner, nn.Module) else model
 
@@ -79,7 +80,7 @@ def _copied(thing: Any, memo: Memo, what: str) -> Any:
 
 
 def _on_graphs(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[torch.Tensor]:
-    """Tensors that `deepcopy` would refuse: results of earlier calls that a module or the batch still holds."""
+    """Tensors that `deepcopy` rejects: results of earlier calls held by a module or the batch."""
     held = [each for _, each in tensors_in(batch)]
     for root in (model, loss_fn):
         for module in root.modules() if isinstance(root, nn.Module) else ():
@@ -102,7 +103,7 @@ def _bind_functions(root: nn.Module, memo: Memo) -> None:
 
 
 def bound(thing: Any, memo: Memo) -> Any:
-    """A function that sees the copies where the original sees the originals."""
+    """Rebind a function so that it uses the copies in place of the originals."""
     if isinstance(thing, functools.partial):
         return functools.partial(bound(thing.func, memo), *thing.args, **thing.keywords)
     if not isinstance(thing, FunctionType):
@@ -135,7 +136,7 @@ def _cell(cell: CellType, memo: Memo) -> CellType:
 
 
 def _stand_in(thing: Any, memo: Memo) -> Any:
-    """The copy of a thing: one that is there already; of modules, tensors and small containers a new one."""
+    """Return the existing copy of an object, or copy a module, tensor or small container."""
     if id(thing) in memo:
         return memo[id(thing)]
     small = isinstance(thing, CONTAINERS) and len(thing) <= MOST_ENTRIES

@@ -1,4 +1,7 @@
-"""Where each layer was built, read from the source of the class that has it: a watch that comes later did not see it."""
+"""Where each layer was built, read from the source of the class that contains it.
+
+A watch that starts later did not see the constructors.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from whence.source.text import span_of, tree_of
 
 
 def built_at(root: nn.Module) -> Iterator[tuple[nn.Module, Site]]:
-    """The modules whose constructor's call can be found: `self.name = nn.Linear(...)`, also inside of a Sequential there."""
+    """Modules with a known constructor call: `self.name = nn.Linear(...)`, also in a Sequential."""
     for parent in root.modules():
         for name, child in parent.named_children():
             found = _assignment(type(parent), name)
@@ -41,7 +44,7 @@ def _sites(
 def _assignment(
     kind: type, name: str
 ) -> tuple[CodeType, ast.expr | None, dict[str, object]] | None:
-    """`self.name = ...` in the constructor of the class, or of one that it derives from."""
+    """Find `self.name = ...` in the constructor of the class or of a base class."""
     for each in kind.__mro__:
         build = vars(each).get("__init__")
         if not inspect.isfunction(build) or is_library(build.__code__.co_filename):
@@ -55,7 +58,7 @@ def _assignment(
 
 
 def _position(code: CodeType, node: ast.Call) -> int | None:
-    """The last instruction of the code that belongs to a call."""
+    """Return the last instruction of the code for a call."""
     span = span_of(node)
     wanted = (span.line, span.end_line, span.column, span.end_column)
     found = [number for number, each in enumerate(code.co_positions()) if each == wanted]

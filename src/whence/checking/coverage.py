@@ -1,4 +1,4 @@
-"""The optimizer has every trainable weight exactly once, and nothing that the model does not have."""
+"""The optimizer has every trainable weight exactly once, and no weight from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_optimizer(subject: Subject) -> Verdict:
     optimizer = given.optimizer
     groups = getattr(optimizer, "param_groups", None)
     if optimizer is None:
-        return unchecked("no optimizer was given")
+        return unchecked("no optimizer given")
     if not isinstance(groups, list):
         return unchecked(f"{type(optimizer).__name__} has no param_groups")
     names = _names(given)
@@ -31,14 +31,14 @@ def check_optimizer(subject: Subject) -> Verdict:
     notes = [f"frozen: {listed(frozen)}"] if frozen else []
     held = [names[key] for key in ids if key in names and not _trainable(given)[key]]
     if held:
-        notes.append(f"frozen and in the optimizer, which passes them over: {listed(held)}")
+        notes.append(f"frozen weights in the optimizer, which skips them: {listed(held)}")
     if left_out:
         return _left_out(given, left_out, strange, notes)
     if twice:
         return failed(
-            f"more than once in the optimizer: {listed(twice)}",
-            why="A weight that is there twice is updated twice in each step.",
-            fix="Give each weight to one group, once.",
+            f"listed more than once in the optimizer: {listed(twice)}",
+            why="A weight listed twice is updated twice in each step.",
+            fix="Put each weight into one parameter group, once.",
             place=place_of_parameter(given.model, twice[0]),
             notes=notes,
         )
@@ -48,13 +48,16 @@ def check_optimizer(subject: Subject) -> Verdict:
         return verdict
     if strange:
         return warning(
-            f"{counted(len(strange), 'weight')} in the optimizer that neither model nor loss has",
-            why="It may be another model's, or a layer's that was replaced after the optimizer was built.",
+            f"the optimizer has {counted(len(strange), 'weight')} that neither model nor loss has",
+            why=(
+                "They may belong to another model, or to a layer replaced after the optimizer "
+                "was built."
+            ),
             fix="Build the optimizer after the model is complete.",
             notes=notes,
         )
-    said = " and ".join(f"{rate:g}" for rate in sorted(set(rates))) or "without"
-    return passed(f"{counted(len(ids), 'weight')}, each once, at a rate of {said}", notes)
+    said = " and ".join(f"{rate:g}" for rate in sorted(set(rates))) or "not set"
+    return passed(f"{counted(len(ids), 'weight')}, each once, learning rate {said}", notes)
 
 
 def _names(given: Given) -> dict[int, str]:
@@ -74,14 +77,19 @@ def _trainable(given: Given) -> dict[int, bool]:
 
 
 def _left_out(given: Given, left_out: list[str], strange: list[Any], notes: list[str]) -> Verdict:
-    measured = f"{counted(len(left_out), 'trainable weight')} that the optimizer does not have: {listed(left_out)}"
+    measured = (
+        f"the optimizer lacks {counted(len(left_out), 'trainable weight')}: {listed(left_out)}"
+    )
     if strange:
         measured += f"; it has {len(strange)} that the model does not have"
-        why = "The optimizer holds weights of before: layers were replaced, or the model was built again, after it was made."
-        fix = "Build the optimizer after the last change of the model."
+        why = (
+            "The optimizer holds old weights: layers were replaced, or the model was rebuilt, "
+            "after the optimizer was created."
+        )
+        fix = "Build the optimizer after the last change to the model."
     else:
-        why = "They get gradients and never move."
-        fix = "Give them to the optimizer, or freeze them with requires_grad_(False)."
+        why = "These weights receive gradients but are never updated."
+        fix = "Pass them to the optimizer, or freeze them with requires_grad_(False)."
     return failed(
         measured,
         why=why,
@@ -99,8 +107,8 @@ def _rates(given: Given, groups: list[Any], rates: list[float], notes: list[str]
     if not wrong or (warms_up and min(rates) == 0.0):
         return None
     return failed(
-        f"a learning rate of {wrong[0]:g}",
-        why="At that rate no step changes a weight for the better.",
-        fix="Choose a rate above zero.",
+        f"the learning rate is {wrong[0]:g}",
+        why="With this learning rate no step improves a weight.",
+        fix="Choose a learning rate above zero.",
         notes=notes,
     )

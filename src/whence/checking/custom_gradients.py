@@ -1,4 +1,4 @@
-"""The backward of each custom autograd Function against finite differences of its forward, on the batch's own values."""
+"""Compare the backward of each custom autograd Function with finite differences of its forward."""
 
 from __future__ import annotations
 
@@ -29,19 +29,26 @@ def check_custom_gradients(subject: Subject) -> Verdict:
         compared.append(func.__name__)
         found = compare(call, contents)
         if found is not None:
-            return _tell(func, found)
+            return _verdict(func, found)
     if not compared:
-        return passed("no custom autograd Function in the pass")
-    return passed(f"{listed(compared)}: the derivative, or another one on purpose")
+        return passed("no custom autograd Function in the forward pass")
+    return passed(f"{listed(compared)}: backward matches the derivative, or differs on purpose")
 
 
-def _tell(func: CustomFunction, found: Difference) -> Verdict:
+def _verdict(func: CustomFunction, found: Difference) -> Verdict:
     names = parameter_names(func.kind)
     name = names[found.number] if found.number < len(names) else f"input {found.number}"
     given = "None" if found.is_none else number_text(found.given)
     return failed(
-        f"{func.__name__}.backward gives {given} for {name}, finite differences {number_text(found.true)}",
-        why="Along a random direction the forward changes by another amount than its backward says.",
-        fix=f"Mend the gradient for {name}: the derivative of the forward, times the gradient that came in.",
+        f"{func.__name__}.backward returns {given} for {name}; finite differences give "
+        f"{number_text(found.true)}",
+        why=(
+            "Along a random direction, the forward changes by a different amount than the "
+            "backward claims."
+        ),
+        fix=(
+            f"Fix the gradient for {name}: the derivative of the forward, times the incoming "
+            "gradient."
+        ),
         place=place_of_backward(func.kind),
     )

@@ -1,4 +1,4 @@
-"""Which module is the first whose result differs between two runs, where it must not."""
+"""Find the first module whose result differs between two runs that should agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Differs = Callable[[torch.Tensor, torch.Tensor], bool]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What went through a module."""
+    """Inputs and outputs of a module."""
 
     path: str
     given: list[torch.Tensor]
@@ -26,7 +26,7 @@ class Passage:
 def first_module(
     subject: Subject, some: tuple[Any, Any], others: tuple[Any, Any], differs: Differs
 ) -> str | None:
-    """The first module, in the order in which they finish, whose result differs although what it was given does not."""
+    """Return the first module to finish with a different result for the same inputs."""
     before, after = _passages(subject, *some), _passages(subject, *others)
     for one, other in zip(before, after, strict=False):
         if (

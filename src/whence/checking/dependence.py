@@ -1,7 +1,7 @@
-"""Outputs depend on the inputs, on those of their own sample only, and, where time is causal, not on later ones.
+"""Outputs depend on the inputs, and only on those of their own sample.
 
-Nothing but valid data is given to the model: a sample is put in the place of another, and what changes is looked at. The
-same random numbers are drawn each time, in eval mode, where normalisation by batch is off.
+The model only receives valid data: one sample is replaced by another, and the outputs are compared.
+Every pass draws the same random numbers, in eval mode, where batch normalisation is off.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNS_ALONG = (
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The arguments with one sample in the place of another."""
+    """Return the arguments with one sample replaced by another."""
 
     row: int
     args: Any
@@ -44,13 +44,13 @@ def check_dependence(subject: Subject) -> Verdict:
     call = subject.call()
     if call is None:
         return unchecked(
-            "the loss does not call the model itself, so that its inputs and outputs are not known"
+            "the loss does not call the model itself, so its inputs and outputs are unknown"
         )
     if not any(True for _ in tensors_in((call.args, call.kwargs))):
-        return unchecked("the model is given no tensors")
+        return unchecked("the model receives no tensors")
     model = subject.fresh().model.eval()
     if not real_tensors(call.output):
-        return unchecked("the model gives no floating tensors")
+        return unchecked("the model returns no floating-point tensors")
     plain = forward(model, call.args, call.kwargs)
     if not all(bool(torch.isfinite(each).all()) for each in plain):
         return unchecked("the outputs are not finite")
@@ -65,7 +65,10 @@ def check_dependence(subject: Subject) -> Verdict:
 
 
 def _on_inputs(subject: Subject, args: Any, kwargs: Any) -> Verdict | None:
-    """Move all inputs; nothing may stay as it is. At first with the weights as they are, then with moved ones."""
+    """Change all inputs and require a change in the outputs, first with the weights unchanged.
+
+    If nothing changes, the weights are perturbed as well.
+    """
     moved_args, moved_kwargs = mapped((args, kwargs), _moved)
     if _same((args, kwargs), (moved_args, moved_kwargs)):
         return None
@@ -81,9 +84,14 @@ def _on_inputs(subject: Subject, args: Any, kwargs: Any) -> Verdict | None:
         if largest_difference(before, after) > 0:
             return None
     return failed(
-        "the outputs are the same for other inputs",
-        why="All inputs were exchanged for others and no output changed, also with moved weights.",
-        fix="Look for an input that is overwritten, multiplied by zero or never used, and for units that are all dead.",
+        "the outputs do not depend on the inputs",
+        why=(
+            "All inputs were replaced by others and no output changed, even with perturbed weights."
+        ),
+        fix=(
+            "Find an input that is overwritten, multiplied by zero or never used, or units that "
+            "are all dead."
+        ),
         place=place_of_class(type(subject.given.model)),
     )
 
@@ -94,7 +102,7 @@ def _same(some: Any, others: Any) -> bool:
 
 
 def _moved(leaf: Any) -> Any:
-    """Other valid values of the same kind: the tensor's own, in another order, real ones moved as well."""
+    """Return other valid values: the tensor's own in another order, real ones shifted as well."""
     if not isinstance(leaf, torch.Tensor) or not leaf.numel() or leaf.layout is not torch.strided:
         return leaf
     leaf = leaf.detach()
@@ -115,12 +123,13 @@ def _on_others(
     layout = subject.layout
     if layout is None or layout.size < 2:
         notes.append(
-            "samples apart: not checked, as the batch has no axis of several samples that can be told"
+            "sample independence: not checked, because the batch has no recognisable sample axis"
         )
         return None
     if any(isinstance(each, BatchNorm) and each.running_mean is None for each in _modules(subject)):
         notes.append(
-            "samples apart: not checked, as a BatchNorm without running statistics mixes them by design"
+            "sample independence: not checked, because a BatchNorm without running statistics "
+            "mixes samples"
         )
         return None
     model = subject.fresh().model.eval()
@@ -131,7 +140,8 @@ def _on_others(
             noise = largest_difference(before, forward(model, args, kwargs))
         except Exception:
             notes.append(
-                "samples apart: not checked, as the model refuses a batch with a sample twice"
+                "sample independence: not checked, because the model rejects a batch with a "
+                "repeated sample"
             )
             return None
         for one, other in zip(before, after, strict=False):
@@ -145,9 +155,9 @@ def _on_others(
             if apart > TOLERANCE + 10 * noise:
                 return _mixed(subject, layout, args, kwargs, probe, apart)
     if watched:
-        said.append("each sample's on its own")
+        said.append("each sample only on its own")
     else:
-        notes.append("samples apart: not checked, as no output has an axis of samples")
+        notes.append("sample independence: not checked, because no output has a sample axis")
     return None
 
 
@@ -156,12 +166,12 @@ def _modules(subject: Subject) -> list[nn.Module]:
 
 
 def _counts_samples_twice(tensor: torch.Tensor, layout: Layout) -> bool:
-    """A table of pairs of samples, as contrastive models give it."""
+    """Whether an output is a table of sample pairs, as in contrastive models."""
     return list(tensor.shape[:2]) == [layout.size] * 2
 
 
 def _probes(layout: Layout, args: Any, kwargs: Any) -> list[Probe]:
-    """The last sample exchanged, and the first: what runs along the batch shows at one end only."""
+    """Replace the last sample, then the first: a recurrence over the batch shows at one end."""
     found = []
     for row in (layout.size - 1, 0):
         for other in range(layout.size):
@@ -185,13 +195,26 @@ def _mixed(
     module = subject.given.model.get_submodule(path) if path is not None else None
     named = f"{path} ({type(module).__name__})" if path else type(subject.given.model).__name__
     if isinstance(module, RUNS_ALONG):
-        why = f"{named} runs along the axis of samples: without batch_first=True the first axis is time, and of two axes the first is time."
-        fix = "Build it with batch_first=True, or give it (time, batch, features); for a single step unsqueeze(1)."
+        why = (
+            f"{named} treats the sample axis as time: the first axis is time without "
+            "batch_first=True, and for any 2-D input."
+        )
+        fix = (
+            "Build it with batch_first=True, or pass (time, batch, features); for a single step "
+            "use unsqueeze(1)."
+        )
     else:
-        why = f"Samples are mixed first in {named}: a softmax, mean or attention over axis 0, or a reshape that moves samples."
-        fix = "Reduce and normalise over the axes after the first. For one graph or one set give a batch axis of one."
+        why = (
+            f"Samples are first mixed in {named}: a softmax, mean or attention over axis 0, or "
+            "a reshape that moves samples."
+        )
+        fix = (
+            "Reduce and normalise over the axes after the first. For one graph or one set, add "
+            "a batch axis of size 1."
+        )
     return failed(
-        f"with sample {probe.row} exchanged the outputs of others change by {apart:.1e} of their size",
+        f"replacing sample {probe.row} changes the outputs of other samples by {apart:.1e} of "
+        "their size",
         why=why,
         fix=fix,
         place=place_of_module(subject.given.model, path or ""),

@@ -1,4 +1,4 @@
-"""One training step on a copy under a watch of its own: what Whence itself says of it."""
+"""One training step on a copy under its own watch, and the findings of that step."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from whence.tape.scopes import Scope
 from whence.tape.tape import Call
 from whence.watching.explaining import Explainer
 
-# What needs a loop to be known is not asked after one step.
+# Skip rules that need a loop: there is only one step.
 FAMILIES = ("shape", "dtype", "device", "data", "loss", "gradient", "nonfinite", "checkpoint")
 
 
 NOWHERE = Spot("", Span(0, 0, 0, 0), "")
-"""A model and a loss of torch's own, called by us: there is no line to be named."""
+"""No place: model and loss are PyTorch's own and called by Whence."""
 
 
 class Silence:
@@ -38,13 +38,16 @@ class Silence:
 
 
 class Asleep(Watchdog):
-    """A step on a copy needs no thread that looks whether it stands still."""
+    """A watchdog without a thread: one step on a copy needs no hang detection."""
 
     def start(self) -> None: ...
 
 
 class Plainly(Explainer):
-    """Explains whatever is raised. That we, or the caller of the check, will catch it makes it no part of how the program works."""
+    """Explain every exception.
+
+    Whence or the caller of the check catches it, which does not make it expected by the program.
+    """
 
     def failed_call(
         self,
@@ -68,7 +71,7 @@ class Plainly(Explainer):
         step: int,
         phase: str,
     ) -> list[Finding]:
-        del outer  # Who would catch it is of no interest.
+        del outer  # Who catches it does not matter.
         return super().traceback(exception, [], scope=scope, step=step, phase=phase)
 
 
@@ -79,13 +82,13 @@ class Watched:
 
     @property
     def worst(self) -> Finding | None:
-        """The gravest finding that is more than a note."""
-        told = [each for each in self.findings if each.severity is not Severity.INFO]
-        return max(told, key=lambda each: each.severity.rank, default=None)
+        """Return the most severe finding above a note."""
+        serious = [each for each in self.findings if each.severity is not Severity.INFO]
+        return max(serious, key=lambda each: each.severity.rank, default=None)
 
 
 def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
-    """Run a step and collect the findings. What it raises is explained, and kept."""
+    """Run a step and collect the findings. An exception is explained and kept."""
     from whence.watching.session import Session
 
     session = Session(Config(select=FAMILIES), Record(), Silence())
@@ -112,7 +115,7 @@ def watch_step(model: nn.Module, step: Callable[[], Any]) -> Watched:
 
 
 def train_once(run: Callable[[], Pass], weights: Sequence[torch.Tensor]) -> Pass:
-    """A whole step: forward, backward and a small update."""
+    """Run a whole step: forward, backward and a small update."""
     done = run()
     optimizer = torch.optim.SGD(weights, lr=1e-6)
     optimizer.zero_grad()

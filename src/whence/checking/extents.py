@@ -1,4 +1,7 @@
-"""Other lengths and image sizes: with which of them the model does not run. Many have fixed sizes on purpose, so these are notes."""
+"""Other sequence lengths and image sizes that the model rejects.
+
+Many models have fixed sizes on purpose, so these are notes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ SHORTEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Sizes from an axis on, and what they are exchanged for in every tensor that has them there."""
+    """Sizes from an axis on, and their replacement in every tensor that has them there."""
 
     said: str
     axis: int
@@ -34,7 +37,7 @@ class Extent:
 
 
 def other_extents(subject: Subject, layout: Layout, fakes: Fakes) -> list[str]:
-    """What to tell of the first input that is an image or a sequence."""
+    """Return notes on the first input that is an image or a sequence."""
     call = subject.call()
     if not fakes.works or call is None:
         return []
@@ -45,7 +48,7 @@ def other_extents(subject: Subject, layout: Layout, fakes: Fakes) -> list[str]:
             return _tried(subject, fakes, [_image((height, width), other) for other in others])
         if each.dim() == (3 if each.is_floating_point() else 2) and each.shape[1] >= SHORTEST:
             length = int(each.shape[1])
-            said = f"{length - 1} in place of {length} on axis 1"
+            said = f"{length - 1} instead of {length} on axis 1"
             return _tried(subject, fakes, [Extent(said, 1, (length,), (length - 1,))])
     return []
 
@@ -55,7 +58,7 @@ def _batched(call: ModelCall, layout: Layout) -> list[torch.Tensor]:
 
 
 def _image(old: tuple[int, int], new: tuple[int, int]) -> Extent:
-    return Extent(f"images of {new[0]} x {new[1]} in place of {old[0]} x {old[1]}", 0, old, new)
+    return Extent(f"images of {new[0]} x {new[1]} instead of {old[0]} x {old[1]}", 0, old, new)
 
 
 def _tried(subject: Subject, fakes: Fakes, extents: list[Extent]) -> list[str]:

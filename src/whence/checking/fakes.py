@@ -1,4 +1,4 @@
-"""Passes without data: on fake tensors, that have shapes and types and neither memory nor values."""
+"""Passes without data, on fake tensors: shapes and types, but no memory and no values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Resize = Callable[[torch.Tensor], tuple[int, ...]]
 
 
 class Fakes:
-    """A copy of the model whose weights are fakes. `works` tells whether the given batch itself runs on them."""
+    """A copy of the model with fake weights. `works` says whether the given batch runs on it."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -29,7 +29,7 @@ class Fakes:
         roots = [
             each for each in (self._made.model, self._made.loss_fn) if isinstance(each, nn.Module)
         ]
-        # Fakes are never copied themselves: torch 2.13 crashes when copies of fakes are let go of.
+        # Never copy fakes: torch 2.13 crashes when copies of fakes are freed.
         self._stand_ins = {
             id(each): self._mode.from_tensor(each)
             for root in roots
@@ -40,11 +40,11 @@ class Fakes:
         try:
             self.reference = self.run(subject.source.batch)
         except Exception:
-            # An operation that looks at values, or that has no version for fakes.
+            # An operation that reads values, or has no fake implementation.
             self.works = False
 
     def run(self, batch: Any, resize: Resize | None = None) -> Shapes:
-        """The shapes of the model's outputs; tensors of the batch get other shapes where `resize` says so."""
+        """Return the output shapes, with the shapes of batch tensors changed by `resize`."""
         made = clone(self._made.model, self._made.loss_fn, None, self._stand_ins)
         with self._mode, _quietly():
             faked = mapped(batch, lambda leaf: self._faked(leaf, resize))
@@ -64,7 +64,7 @@ class Fakes:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """torch logs each operation that a fake refuses, with its traceback."""
+    """Silence torch's log of each operation that rejects fakes."""
     logger = logging.getLogger(FAKE_TENSOR_LOGGER)
     was, logger.disabled = logger.disabled, True
     try:

@@ -1,4 +1,7 @@
-"""Every trainable weight gets a gradient. Weights that a random or zero beginning leaves out for once are not meant."""
+"""Every trainable weight receives a gradient.
+
+Weights that are skipped once, by a random or zero initialisation, do not count.
+"""
 
 from __future__ import annotations
 
@@ -47,30 +50,32 @@ def check_gradients(subject: Subject) -> Verdict:
     began_zero = [name for name in late if name not in zero]
     if began_zero:
         notes.append(
-            f"zero in the first pass, not with other random numbers or moved weights: {listed(began_zero)}"
+            "zero in the first pass only, not with other random numbers or perturbed weights: "
+            f"{listed(began_zero)}"
         )
     spared = sorted(
         name for name in missing if _is_one_of_several(subject.source.model, name, called)
     )
     if spared:
         notes.append(
-            f"members of a list of which only others were called in these passes: {listed(spared)}"
+            "list members that were not called in these passes, while others were: "
+            f"{listed(spared)}"
         )
         zero -= set(spared)
     redundant = sorted(name for name in zero - missing if _cancels(subject, name))
     if redundant:
         notes.append(
-            f"without effect on the loss, as what follows takes them away again: {listed(redundant)}"
+            f"no effect on the loss, because a later operation cancels them: {listed(redundant)}"
         )
         zero -= set(redundant)
     if not zero:
         rest = len(names) - len(redundant) - len(spared)
         return passed(f"{counted(rest, 'trainable weight')}, each with a gradient", notes)
-    return _tell(subject, sorted(zero), missing, called, len(names), notes)
+    return _verdict(subject, sorted(zero), missing, called, len(names), notes)
 
 
 def _cancels(subject: Subject, name: str) -> bool:
-    """A bias that the loss does not depend on at all: before a norm, or in a difference of two like it."""
+    """Whether the loss does not depend on a bias: before a norm, or in a difference of two."""
     losses = []
     for amount in (0.0, 0.4):
         made = subject.fresh()
@@ -82,7 +87,7 @@ def _cancels(subject: Subject, name: str) -> bool:
                 amount * torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)
             )
         losses.append(float(subject.run(made).loss.detach()))
-    # A loss that is a small difference of larger numbers carries their rounding.
+    # A loss that is a small difference of larger values carries their rounding error.
     return isclose(*losses, rel_tol=1e-5, abs_tol=ROUNDING)
 
 
@@ -101,7 +106,7 @@ def _is_something(gradient: torch.Tensor | None) -> bool:
     return bool((gradient != 0).any())
 
 
-def _tell(
+def _verdict(
     subject: Subject,
     lost: list[str],
     missing: set[str],
@@ -115,21 +120,31 @@ def _tell(
     owners = {name.rpartition(".")[0] for name in lost}
     place = place_of_parameter(subject.given.model, lost[0])
     if missing.issuperset(lost) and not any(owner in called for owner in owners if owner):
-        why = "Forward never calls the modules that have them."
-        fix = "Call them in forward, or leave them out; freeze them with requires_grad_(False) if they are there on purpose."
-    elif missing.issuperset(lost):
-        why = "They are used, and no path of the graph leads from the loss to them: detach(), no_grad, .data, numpy, argmax or a new tensor is in between."
-        fix = "Keep what follows them in torch and on the graph."
-    else:
-        why = "The gradient that arrives is zero everywhere, also with moved weights: a step function, a dead or saturated unit, a softmax over one element."
+        why = "Forward never calls the modules that own these weights."
         fix = (
-            "Look at what follows them: round, sign, a ReLU that never fires, an axis of size one."
+            "Call the modules in forward, or remove them; freeze them with "
+            "requires_grad_(False) if they are unused on purpose."
+        )
+    elif missing.issuperset(lost):
+        why = (
+            "The weights are used, but the graph has no path from the loss to them: detach(), "
+            "no_grad, .data, numpy, argmax or a new tensor breaks it."
+        )
+        fix = "Keep the operations after these weights in PyTorch and on the graph."
+    else:
+        why = (
+            "The gradient is zero everywhere, even with perturbed weights: a step function, a "
+            "dead or saturated unit, or a softmax over one element."
+        )
+        fix = (
+            "Inspect the operations after these weights: round, sign, a ReLU that never fires, "
+            "an axis of size one."
         )
     return failed(measured, why=why, fix=fix, place=place, notes=notes)
 
 
 def _is_one_of_several(model: nn.Module, name: str, called: set[str]) -> bool:
-    """Whether its module lies in a list and was not called, while a sibling was: an expert, a layer that was skipped."""
+    """Whether its module is an uncalled list member with called siblings, such as an expert."""
     parts = name.split(".")[:-1]
     for depth in range(len(parts), 0, -1):
         path, parent = ".".join(parts[:depth]), ".".join(parts[: depth - 1])

@@ -1,4 +1,4 @@
-"""A model moved a little from where it begins, so that what is zero only at the beginning shows."""
+"""Perturb a model slightly, so that weights that are zero only at initialisation show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST = 0.02
 
 
 def jitter(model: nn.Module, number: int) -> None:
-    """Add noise to every weight: a share of its own spread, and something to weights that are all alike."""
+    """Add noise to every weight: a share of its spread, with a minimum for constant weights."""
     generator = torch.Generator().manual_seed(number)
     with torch.no_grad():
         for weight in model.parameters():

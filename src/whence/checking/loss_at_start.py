@@ -1,4 +1,4 @@
-"""The first loss against what guessing would give: ln K for K classes, ln 2 for yes or no, the variance for squares."""
+"""Compare the first loss with chance: ln K for K classes, ln 2 for binary, variance for squares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from whence.checking.verdict import Verdict, failed, passed, unchecked, warning
 from whence.rules.nonfinite.telling import number_text
 from whence.tape.tape import Call
 
-# A net with usual initial weights is within a few tenths of chance; targets that are not centred cost a factor of some.
+# Usual initial weights give a loss within a few tenths of chance; uncentred targets cost a small
+# factor.
 FAR, FAR_BEYOND = 3.0, 1.0
 FAR_SQUARES = 10.0
 
@@ -35,29 +36,31 @@ def check_loss_at_start(subject: Subject) -> Verdict:
         (call, tensors) for call, tensors in seen.losses if value is not None and value.call is call
     ]
     if not known:
-        return unchecked(f"{number_text(number)}; not a loss whose value by chance is known")
+        return unchecked(f"{number_text(number)}; the chance level of this loss is unknown")
     call, tensors = known[-1]
     if call.name in ("cross_entropy", "nll_loss") and _classes(tensors) == 1:
         return failed(
             f"{number_text(number)}, over one class",
-            why="Cross entropy over one class is 0 whatever the model says, and so is its gradient.",
-            fix="Use BCEWithLogitsLoss for one output, or give the model an output for each class.",
+            why="Cross entropy over one class is always 0, and so is its gradient.",
+            fix="Use BCEWithLogitsLoss for one output, or give the model one output per class.",
         )
     chance = _chance(call, tensors)
     if chance is None:
-        return unchecked(
-            f"{number_text(number)}; with these options its value by chance is not known"
-        )
+        return unchecked(f"{number_text(number)}; the chance level is unknown with these options")
     per_item = number / _items(call, tensors)
-    measured = f"{number_text(per_item)}; guessing gives {chance.said}"
+    measured = f"{number_text(per_item)}; chance level is {chance.said}"
     if per_item <= chance.limit:
         return passed(measured)
     return warning(
         measured,
-        why="The first predictions are far off and certain of it: outputs, inputs or targets are on another scale than the "
-        "initial weights are made for.",
-        fix="Look at the scale of inputs and targets (normalise them), at the last layer's initial weights, and at what the "
-        "loss is given: logits or probabilities.",
+        why=(
+            "The first predictions are confidently wrong: outputs, inputs or targets are on a "
+            "different scale than the initial weights expect."
+        ),
+        fix=(
+            "Check the scale of inputs and targets (normalise them), the initial weights of the "
+            "last layer, and whether the loss receives logits or probabilities."
+        ),
     )
 
 
@@ -67,7 +70,7 @@ def _classes(tensors: list[torch.Tensor]) -> int:
 
 
 def _items(call: Call, tensors: list[torch.Tensor]) -> int:
-    """Over how many items the loss is summed: one if it is their mean."""
+    """Return the number of items that the loss sums over: 1 if it is their mean."""
     if _reduction(call) != "sum":
         return 1
     return max(tensors[1].numel(), 1)
@@ -99,7 +102,7 @@ def _chance_of_classes(tensors: list[torch.Tensor]) -> Chance | None:
             return None
         shares = torch.bincount(valid.reshape(-1)).double() / valid.numel()
         entropy = -float((shares * shares.clamp_min(1e-300).log()).sum())
-        said += f", the batch's class shares {number_text(abs(entropy))}"
+        said += f", or {number_text(abs(entropy))} for the batch's class shares"
     return Chance(uniform, said, FAR * uniform + FAR_BEYOND)
 
 

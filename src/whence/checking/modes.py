@@ -1,4 +1,4 @@
-"""Train and eval differ only where they should, and eval gives the same twice."""
+"""Train and eval mode differ only where they should, and eval mode is deterministic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ BY_MODE = (
 def check_modes(subject: Subject) -> Verdict:
     call = subject.call()
     if call is None or not real_tensors(call.output):
-        return unchecked("the loss does not call the model itself, or it gives no floating tensors")
+        return unchecked(
+            "the loss does not call the model itself, or the model returns no floating-point "
+            "tensors"
+        )
     model = subject.fresh().model.eval()
     held = {name: each.clone() for name, each in model.named_buffers()}
     first, second = (forward(model, call.args, call.kwargs) for _ in range(2))
@@ -42,7 +45,7 @@ def check_modes(subject: Subject) -> Verdict:
         if not written:
             return _keeps_state(subject, change)
         notes.append(
-            f"forward writes the buffers {listed(written)}, also in eval mode: two passes differ"
+            f"forward changes the buffers {listed(written)} in eval mode too, so two passes differ"
         )
     other = forward(subject.fresh().model.eval(), call.args, call.kwargs, number=1)
     if largest_difference(first, other) > 0:
@@ -55,14 +58,17 @@ def check_modes(subject: Subject) -> Verdict:
 def _keeps_state(subject: Subject, change: float) -> Verdict:
     return warning(
         f"two passes in eval mode with the same input and random numbers differ by {change:.1e}",
-        why="The model keeps something from one pass to the next, a hidden state or a cache: predictions depend on what was asked before.",
-        fix="Reset the state at the beginning of forward, or give it as an argument.",
+        why=(
+            "The model keeps state between passes, such as a hidden state or a cache, so "
+            "predictions depend on earlier inputs."
+        ),
+        fix="Reset the state at the start of forward, or pass it as an argument.",
         place=place_of_class(type(subject.given.model)),
     )
 
 
 def _draws(subject: Subject, call: ModelCall, notes: list[str]) -> Verdict | None:
-    """Random numbers in eval mode: dropout is a mistake, sampling is the model's affair."""
+    """Judge random numbers in eval mode: dropout is a mistake, sampling is the model's business."""
     with recording() as seen:
         forward(subject.fresh().model.eval(), call.args, call.kwargs)
     draws = [each for each in seen.calls if may_draw(each)]
@@ -70,8 +76,14 @@ def _draws(subject: Subject, call: ModelCall, notes: list[str]) -> Verdict | Non
     if dropping is not None:
         return failed(
             f"{dropping.name} is active in eval mode: two passes differ",
-            why="It is not told the mode: F.dropout has training=True by default, dropout_p is always applied, and layers in a plain list are not reached by eval().",
-            fix="Pass training=self.training (dropout_p=self.p if self.training else 0.0), or register an nn.Dropout.",
+            why=(
+                "Dropout ignores the mode: F.dropout has training=True by default, dropout_p is "
+                "always applied, and eval() does not reach layers in a plain list."
+            ),
+            fix=(
+                "Pass training=self.training (dropout_p=self.p if self.training else 0.0), or "
+                "register an nn.Dropout."
+            ),
             place=place_of_site(dropping.site),
         )
     if draws:
@@ -104,17 +116,21 @@ def _train_and_eval(
         type(each).__name__ for each in modules
     ]
     if change <= TOLERANCE:
-        return passed("the same in train and eval mode, and twice in eval mode", notes)
+        return passed("same outputs in train and eval mode, and in two eval passes", notes)
     if layers:
         return passed(
-            f"eval mode repeats itself; train mode differs, with {listed(sorted(set(layers)))}",
+            "eval mode is deterministic; train mode differs, because of "
+            f"{listed(sorted(set(layers)))}",
             notes,
         )
     size = "shape" if change == float("inf") else f"{change:.1e} of their size"
     return warning(
-        f"train and eval mode differ by {size}, and no layer has a mode",
-        why="There is neither dropout nor normalisation by batch in the model, and no code that reads self.training.",
-        fix="Look for what `train()` or `eval()` changes: an overridden method, a layer of another library.",
+        f"train and eval mode differ by {size}, but no layer depends on the mode",
+        why="The model has no dropout and no batch normalisation, and no code reads self.training.",
+        fix=(
+            "Find what `train()` or `eval()` changes: an overridden method, or a layer from "
+            "another library."
+        ),
         place=place_of_class(type(subject.given.model)),
         notes=notes,
     )
@@ -135,13 +151,13 @@ def _depends_on_mode(module: nn.Module) -> bool:
 
 
 def _own_classes(module: nn.Module) -> list[type]:
-    """The classes of a module without those of torch's plain layers, of which the ones with a mode are known."""
+    """Return a module's classes without PyTorch's plain layers, whose modes are known."""
     plain = ("torch.nn.modules", "torch.nn.parallel", "builtins")
     return [kind for kind in type(module).__mro__ if not kind.__module__.startswith(plain)]
 
 
 def _mentions_training(kind: type) -> bool:
-    """Also where there is no source to read: then it is not known, and nothing is said."""
+    """Whether a class reads the mode; also True if its source is unavailable."""
     try:
         return "training" in inspect.getsource(kind)
     except (OSError, TypeError):

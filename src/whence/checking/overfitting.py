@@ -1,4 +1,4 @@
-"""One batch can be learnt by heart: a few dozen steps of Adam on a copy lower its loss clearly."""
+"""One batch can be memorised: a few dozen steps of Adam on a copy clearly lower its loss."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Attempt:
 
     @property
     def gain(self) -> float:
-        """How much of the first loss is gone at the best step."""
+        """Share of the first loss that is gone at the best step."""
         finite = [each for each in self.losses if math.isfinite(each)]
         return (self.losses[0] - min(finite)) / max(abs(self.losses[0]), TINY) if finite else 0.0
 
@@ -49,16 +49,24 @@ def check_overfitting(subject: Subject) -> Verdict:
         best.losses[0],
         min((each for each in best.losses if math.isfinite(each)), default=math.nan),
     )
-    measured = f"{number_text(first)} to {number_text(last)} in {len(best.losses) - 1} steps of Adam at {best.rate:g}"
+    measured = (
+        f"{number_text(first)} to {number_text(last)} in {len(best.losses) - 1} steps of Adam "
+        f"at {best.rate:g}"
+    )
     if best.gain >= CLEARLY or abs(first) < TINY:
         return passed(measured)
     if sum(len(each.losses) - 1 for each in attempts) < FEWEST:
-        return unchecked(f"{measured}; too slow for more within {SECONDS:g} s")
+        return unchecked(f"{measured}; too slow for more steps within {SECONDS:g} s")
     return warning(
         measured,
-        why="The same batch with the same random numbers was shown again and again, and the loss hardly fell: targets and "
-        "predictions do not belong together, or gradients do not reach the weights.",
-        fix="Look at the other checks first; then at the shapes in the loss, at the order of the targets, and at what is detached.",
+        why=(
+            "Training on one batch with fixed random numbers hardly lowered the loss: targets "
+            "and predictions do not match, or gradients do not reach the weights."
+        ),
+        fix=(
+            "Fix the other failed checks first; then check the shapes in the loss, the order of "
+            "the targets, and detached tensors."
+        ),
         place=place_of_class(type(subject.given.model)),
     )
 

@@ -1,4 +1,4 @@
-"""Lines of the user's program: of a layer's constructor, of a class, of where an exception was raised."""
+"""Lines of the user's program: a layer's constructor, a class, the source of an exception."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def place_of_site(site: Site | None) -> Place | None:
 
 
 def place_of_finding(finding: Finding) -> Place | None:
-    """None where no line of the user's took part."""
+    """Convert a site; None if no user line is involved."""
     origin = finding.origin
     return Place(origin.file, origin.line, origin.code) if origin.line else None
 
 
 def place_of_exception(exception: BaseException) -> Place | None:
-    """The innermost line of the user's own that an exception came through."""
+    """Return the innermost user line that an exception passed through."""
     return place_of_site(next(iter(sites_in(exception.__traceback__)), None))
 
 
 def place_of_module(root: nn.Module, path: str) -> Place | None:
-    """Where `self.name = ...` builds the module, in the innermost class of the user's on the way to it; else its class."""
+    """Find `self.name = ...` that builds the module in the innermost user class; else its class."""
     found: Place | None = None
     module: Any = root
     for name in path.split(".") if path else ():
@@ -46,7 +46,7 @@ def place_of_module(root: nn.Module, path: str) -> Place | None:
 
 
 def place_of_parameter(root: nn.Module, path: str) -> Place | None:
-    """Where a parameter is made: its own line in a class of the user's, else that of the layer that has it."""
+    """Find where a parameter is made: its line in a user class, else the line of its layer."""
     owner_path, _, name = path.rpartition(".")
     try:
         owner = root.get_submodule(owner_path)
@@ -61,7 +61,7 @@ def place_of_class(kind: type) -> Place | None:
 
 
 def place_of_backward(kind: type) -> Place | None:
-    """The `return` of a custom Function's backward."""
+    """Find the `return` of a custom Function's backward."""
     method, filename = method_of(kind, "backward")
     if method is None:
         return place_of_class(kind)

@@ -1,4 +1,4 @@
-"""The torch calls of one pass on a copy, as the tape keeps them."""
+"""Record the torch calls of one pass on a copy on a tape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOSSES = frozenset(
 
 @dataclass(eq=False, slots=True)
 class Recording:
-    """Listens to a call sensor. Operands are kept for the few calls that are looked at afterwards."""
+    """Listen to a call sensor. Operands are kept for the few calls inspected afterwards."""
 
     tape: Tape = field(default_factory=Tape)
     customs: list[tuple[Call, list[torch.Tensor]]] = field(default_factory=list)

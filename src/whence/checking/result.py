@@ -1,4 +1,4 @@
-"""What a check says: plain data, the same for the table and for JSON. Nothing here imports torch."""
+"""Results of checks as plain data, for the table and for JSON. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question, and what came out. `measured` is a line; why, fix and place are there where something is wrong."""
+    """One check and its outcome.
+
+    `measured` is one line; why, fix and place are set if something is wrong.
+    """
 
     name: str
     outcome: Outcome
@@ -51,7 +54,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """True if no check failed. Warnings and checks that could not be made do not count."""
+        """True if no check failed. Warnings and checks that were not made do not count."""
         return not self.having(Outcome.FAILED)
 
     def having(self, outcome: Outcome) -> tuple[Check, ...]:
@@ -62,7 +65,8 @@ class CheckReport:
             if each.name == name:
                 return each
         raise KeyError(
-            f"no check is called {name!r}; there are {', '.join(each.name for each in self.checks)}"
+            f"no check named {name!r}; expected one of "
+            f"{', '.join(each.name for each in self.checks)}"
         )
 
     @property
@@ -78,7 +82,7 @@ class CheckReport:
         if warned:
             said += f", {warned} warning{'s' if warned > 1 else ''}"
         if unchecked:
-            said += f", {unchecked} could not be made"
+            said += f", {unchecked} not made"
         return f"whence check: {said}"
 
     def raise_if_failed(self) -> None:
@@ -86,7 +90,7 @@ class CheckReport:
             raise CheckFailed(str(self))
 
     def to_json(self) -> dict[str, Any]:
-        """The document that tools rely on (schema 1)."""
+        """Build the document that tools rely on (schema 1)."""
         return {
             "schema": SCHEMA,
             "whence": VERSION,

@@ -1,4 +1,4 @@
-"""Forward and backward run, and the loss is a number that hangs on the weights."""
+"""Forward and backward run, and the loss is a scalar on the graph of the weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def check_runs(subject: Subject) -> Verdict:
     if isinstance(subject.raised, NoLoss):
         return failed(
             str(subject.raised),
-            why=f"The call was {subject.way.described}; what it gives is differentiated, and that takes one number.",
+            why=(
+                f"The call was {subject.way.described}; its result is differentiated, which "
+                "requires a scalar."
+            ),
             fix="Return the loss as a tensor with one element, such as its mean over the batch.",
         )
     began = perf_counter()
@@ -55,8 +58,8 @@ def _loud(subject: Subject, watched: Watched) -> Verdict:
         )
     return failed(
         text,
-        why=f"{subject.way.described} raised it.",
-        fix="Mend the line, or change how model, batch and loss are given to the check.",
+        why=f"{subject.way.described} raised the exception.",
+        fix="Fix this line, or change how model, batch and loss are passed to the check.",
         place=place_of_exception(raised),
         notes=_called(subject),
     )
@@ -75,18 +78,16 @@ def _silent(subject: Subject, watched: Watched, loss: torch.Tensor, seconds: flo
     if not bool(torch.isfinite(loss).all()):
         return failed(
             f"the loss is {number_text(number)}",
-            why=finding.why
-            if finding is not None
-            else "Something in the first pass is not finite.",
+            why=finding.why if finding is not None else "A value in the first pass is not finite.",
             fix=finding.fix
             if finding is not None
-            else "`whence run` names the operation in which it is born.",
+            else "Run `whence run`, which names the operation that first produces it.",
             place=_place(finding),
         )
     if finding is None:
         return passed(measured)
     outcome = Outcome.FAILED if finding.severity is Severity.ERROR else Outcome.WARNING
-    note = (f"`whence rule {finding.rule}` says more",)
+    note = (f"see `whence rule {finding.rule}`",)
     return Verdict(outcome, finding.verdict, finding.why, finding.fix, _place(finding), note)
 
 

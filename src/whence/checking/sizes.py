@@ -1,6 +1,6 @@
-"""What will break later: other batch sizes, and, as a note, other lengths and image sizes.
+"""Other batch sizes and, as notes, other sequence lengths and image sizes.
 
-Sizes are tried on fake tensors. What fails there is run once more on a small real batch, and only that counts.
+Sizes are tried on fake tensors. A failure counts only if a small real batch fails too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NORM_CHECKS = ("_verify_batch_size", "_verify_spatial_size")
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """How a batch of one size goes wrong: it raises, or an output does not follow the batch."""
+    """How a batch of one size fails: it raises, or an output does not follow the batch size."""
 
     size: int
     raised: Exception | None = None
@@ -44,16 +44,14 @@ class Trouble:
 def check_sizes(subject: Subject) -> Verdict:
     layout = subject.layout
     if layout is None:
-        return unchecked(
-            "the batch has no axis of samples that can be told; other sizes were not tried"
-        )
+        return unchecked("the batch has no recognisable sample axis; other sizes were not tried")
     fakes = Fakes(subject)
     bench = Bench(subject, layout, fakes)
     sizes, certain = _sizes(subject, layout)
     notes = (
         []
         if fakes.works
-        else ["tried on real tensors: the model looks at values, which fakes do not have"]
+        else ["tried on real tensors, because the model reads values, which fake tensors lack"]
     )
     began = perf_counter()
     tried: list[int] = []
@@ -72,15 +70,15 @@ def check_sizes(subject: Subject) -> Verdict:
         ):
             notes.append(_note_on_one(trouble))
             continue
-        return _tell(subject, layout, trouble, size == certain, notes)
+        return _verdict(subject, layout, trouble, size == certain, notes)
     notes += other_extents(subject, layout, fakes)
     return passed(
-        f"batches of {listed([str(each) for each in tried])} run, and outputs follow them", notes
+        f"batches of {listed([str(each) for each in tried])} run, and the output sizes match", notes
     )
 
 
 def _sizes(subject: Subject, layout: Layout) -> tuple[list[int], int | None]:
-    """The sizes to try, and the one that is known to come: what the last batch of an epoch has."""
+    """Return the sizes to try, and the one certain to occur: the last batch of an epoch."""
     given = subject.given
     if given.dataset_size is not None:
         rest = given.dataset_size % (given.batch_size or layout.size)
@@ -91,7 +89,7 @@ def _sizes(subject: Subject, layout: Layout) -> tuple[list[int], int | None]:
 
 
 class Bench:
-    """Runs batches of other sizes."""
+    """Run batches of other sizes."""
 
     def __init__(self, subject: Subject, layout: Layout, fakes: Fakes) -> None:
         self.subject = subject
@@ -111,7 +109,7 @@ class Bench:
                 if self._departing(self.fakes.run(batch), size) is None:
                     return None
             except Exception:
-                # Whether it is the batch's fault or the fakes' is for a real pass to say.
+                # A real pass decides whether the batch or the fakes are at fault.
                 pass
         try:
             shapes = self._real(batch)
@@ -133,7 +131,7 @@ class Bench:
         return shapes_of([call.output for call in done.calls])
 
     def _static_shapes(self) -> Shapes:
-        """The shapes of the outputs, if they do not depend on what is in the batch."""
+        """Return the output shapes, if they do not depend on the batch's contents."""
         alike = self.layout.take(self.subject.source.batch, [0] * self.layout.size)
         try:
             plain, other = self._real(self.subject.source.batch), self._real(alike)
@@ -142,7 +140,7 @@ class Bench:
         return plain if plain == other else []
 
     def _departing(self, shapes: Shapes, size: int) -> Trouble | None:
-        """An output that does not follow the batch."""
+        """Find an output that does not follow the batch size."""
         if len(shapes) != len(self._reference):
             return None
         for before, after in zip(self._reference, shapes, strict=True):
@@ -153,7 +151,7 @@ class Bench:
 
 
 def scaled(shape: tuple[int, ...], old: int, new: int) -> list[tuple[int, ...]]:
-    """The shapes that an output may have for a batch of another size: each axis that counts samples may have changed."""
+    """Return the allowed output shapes for another batch size: any sample axis may change."""
     counts = [
         size > 0 and size % old == 0 and (old > 1 or axis == 0) for axis, size in enumerate(shape)
     ]
@@ -165,13 +163,13 @@ def scaled(shape: tuple[int, ...], old: int, new: int) -> list[tuple[int, ...]]:
 
 
 def _is_norm_of_one(exception: Exception) -> bool:
-    """A norm in training mode refuses one value for each channel."""
+    """Whether a norm in training mode rejects a single value per channel."""
     names = [frame.f_code.co_name for frame in frames_in(exception.__traceback__)]
     return any(name in NORM_CHECKS for name in names)
 
 
 def _norm_in(exception: Exception) -> str:
-    """Which layer of the model it is: the one that was entered last, named as it is in the one that was entered first."""
+    """Name the failing layer: the one entered last, relative to the one entered first."""
     owners = [variable(frame, "self") for frame in frames_in(exception.__traceback__)]
     entered = [each for each in owners if isinstance(each, nn.Module)]
     names = (
@@ -183,7 +181,7 @@ def _norm_in(exception: Exception) -> str:
 
 
 def _only_alone(bench: Bench, trouble: Trouble) -> bool:
-    """A batch of one fails for want of company: a norm over samples in training, or a loss that compares samples."""
+    """Whether a batch of one fails because a norm in training, or the loss, compares samples."""
     assert trouble.raised is not None
     if _is_norm_of_one(trouble.raised):
         return not bench.raises_in_eval(1)
@@ -203,11 +201,14 @@ def _note_on_one(trouble: Trouble) -> str:
     place = place_of_exception(trouble.raised)
     where = f" at {place.file}:{place.line}" if place is not None else ""
     if _is_norm_of_one(trouble.raised):
-        return f"a batch of one fails in training{where}: a norm over samples needs two; give dataset_size and batch_size to learn whether one comes"
-    return f"a batch of one fails in the loss{where}: it compares samples"
+        return (
+            f"a batch of one fails in training{where}: a norm over samples needs two; pass "
+            "dataset_size and batch_size to check whether one occurs"
+        )
+    return f"a batch of one fails in the loss{where}: the loss compares samples"
 
 
-def _tell(
+def _verdict(
     subject: Subject, layout: Layout, trouble: Trouble, comes: bool, notes: list[str]
 ) -> Verdict:
     size = trouble.size
@@ -215,7 +216,8 @@ def _tell(
     if comes:
         given = subject.given
         which = (
-            f"the last batch, {size} of {given.dataset_size} by {given.batch_size or layout.size},"
+            f"the last batch ({size} samples: {given.dataset_size} in batches of "
+            f"{given.batch_size or layout.size})"
         )
     if trouble.raised is None:
         return _squeezed(subject, layout, trouble, which, notes)
@@ -224,8 +226,11 @@ def _tell(
     if _is_norm_of_one(trouble.raised):
         return failed(
             f"{which} fails in training{_norm_in(trouble.raised)}: {text}",
-            why="A norm over samples has one value for each channel then, and no spread.",
-            fix="DataLoader(..., drop_last=True) for training, another batch size, or GroupNorm or LayerNorm.",
+            why="With one sample, a norm over samples has one value per channel and no variance.",
+            fix=(
+                "Use DataLoader(..., drop_last=True) for training, another batch size, or "
+                "GroupNorm or LayerNorm."
+            ),
             place=place,
             notes=notes,
         )
@@ -247,8 +252,8 @@ def _tell(
         )
     return failed(
         f"{which} fails: {text}",
-        why=f"It runs with {layout.size} samples and not with {size}: a size is written into the program.",
-        fix="Take sizes from the tensor, x.size(0), and name the axis that is squeezed.",
+        why=f"The model runs with {layout.size} samples but not with {size}: a size is hard-coded.",
+        fix="Take sizes from the tensor, x.size(0), and pass the axis to squeeze.",
         place=place,
         notes=notes,
     )
@@ -259,13 +264,20 @@ def _squeezed(
 ) -> Verdict:
     lost = len(trouble.found) < len(trouble.wanted)
     if lost:
-        why = "squeeze without an axis removes every axis of size one, the batch included. Nothing raises, and the loss broadcasts."
-        fix = "Name the axis: squeeze(1), squeeze(-1)."
+        why = (
+            "squeeze without an axis removes every axis of size one, including the batch axis. "
+            "Nothing raises, and the loss broadcasts."
+        )
+        fix = "Pass the axis: squeeze(1), squeeze(-1)."
     else:
-        why = "The number of rows does not follow the number of samples: rows are parts of samples, or several of them."
+        why = (
+            "The number of rows does not follow the number of samples: a row is a part of a "
+            "sample, or several samples."
+        )
         fix = "Take the size from the tensor: x.view(x.size(0), -1), flatten(1)."
     return failed(
-        f"{which} gives an output of {shape_text(trouble.found)} in place of {shape_text(trouble.wanted)}",
+        f"{which} gives an output of shape {shape_text(trouble.found)}; expected "
+        f"{shape_text(trouble.wanted)}",
         why=why,
         fix=fix,
         place=_first_departure(subject, layout, trouble.size),
@@ -274,7 +286,7 @@ def _squeezed(
 
 
 def _first_departure(subject: Subject, layout: Layout, size: int) -> Place | None:
-    """The reshape at which the shapes of a small batch leave those of the whole one."""
+    """Find the reshape where a small batch first gets a shape that does not match the whole one."""
     tapes = []
     for number in (layout.size, size):
         batch = layout.take(subject.source.batch, [row % layout.size for row in range(number)])

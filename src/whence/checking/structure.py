@@ -1,4 +1,4 @@
-"""Batches and outputs of any structure: their tensors, and the same structure with other tensors."""
+"""Batches and outputs of any structure: their tensors, and copies with other tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEEPEST = 8
 
 
 def tensors_in(tree: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each tensor with its place: `[0]`, `["x"]`, `.logits`."""
+    """Yield each tensor with its path: `[0]`, `["x"]`, `.logits`."""
     if isinstance(tree, torch.Tensor):
         yield path, tree
     elif depth < DEEPEST:
@@ -33,14 +33,14 @@ def _children(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_record(tree: Any) -> bool:
-    """A dataclass, or a plain object that holds tensors; no module, no class, no tensor."""
+    """Whether a thing is a dataclass or a plain object that holds tensors."""
     if isinstance(tree, torch.nn.Module | type) or callable(tree):
         return False
     return hasattr(tree, "__dict__") and not type(tree).__module__.startswith(("torch", "builtins"))
 
 
 def mapped(tree: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
-    """The same structure with each leaf changed. What is no container is a leaf."""
+    """Copy the structure with each leaf mapped. Anything that is not a container is a leaf."""
     if isinstance(tree, torch.Tensor) or depth >= DEEPEST:
         return change(tree)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
@@ -61,7 +61,7 @@ def mapped(tree: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
 
 
 def _refilled(tree: Mapping[Any, Any], inside: dict[Any, Any]) -> Any:
-    """A mapping of the same kind, where it can be filled."""
+    """Build a mapping of the same type, if it can be filled."""
     if type(tree) is dict:
         return inside
     try:
@@ -73,7 +73,7 @@ def _refilled(tree: Mapping[Any, Any], inside: dict[Any, Any]) -> Any:
 
 
 def copied(tree: Any) -> Any:
-    """The same structure with tensors of its own, outside of any graph."""
+    """Copy the structure with cloned tensors, off any graph."""
     return mapped(tree, lambda leaf: fresh(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
@@ -83,5 +83,5 @@ def fresh(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def real_tensors(tree: Any) -> list[torch.Tensor]:
-    """The floating tensors of a structure."""
+    """Return the floating-point tensors of a structure."""
     return [each for _, each in tensors_in(tree) if each.is_floating_point() or each.is_complex()]

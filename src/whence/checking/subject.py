@@ -1,4 +1,4 @@
-"""What is checked, and fresh copies of it."""
+"""The subject of the checks, and fresh copies of it."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Given:
 class Subject:
     given: Given
     source: Clone
-    """Copied from in place of the originals: its lazy modules know their sizes."""
+    """Source of further copies instead of the originals: its lazy modules are initialised."""
     way: Way
     layout: Layout | None
     raised: Exception | None = None
-    """How the first pass failed, if it did: checks that need one are not made then."""
+    """The exception of the first pass, if any; checks that need a pass are skipped then."""
     first: list[Pass] = field(default_factory=list)
 
     def fresh(self, batch: Any = None) -> Clone:
-        """A copy of everything as it was given, in training mode. What is held in eval mode inside of it stays so."""
+        """Copy everything in training mode. Submodules in eval mode stay so."""
         made = clone(
             self.source.model, self.source.loss_fn, self.source.batch if batch is None else batch
         )
@@ -52,19 +52,19 @@ class Subject:
         return made
 
     def run(self, made: Clone, number: int = 0) -> Pass:
-        """One pass; the same number gives the same random numbers."""
+        """Run one pass; the same seed gives the same random numbers."""
         seed(number)
         return self.way.run(made)
 
     def call(self) -> ModelCall | None:
-        """The first call that the loss makes of the model itself."""
+        """Return the first call that the loss makes of the model itself."""
         if not self.first:
             self.first.append(self.run(self.fresh()))
         calls = self.first[0].calls
         return calls[0] if calls else None
 
     def has_data(self) -> bool:
-        """Whether some floating input, or some other if there is none, has more than one value."""
+        """Whether some floating-point input (or any other, if there is none) is not constant."""
         call = self.call()
         inputs = (
             [each.detach() for _, each in tensors_in((call.args, call.kwargs))]
@@ -78,14 +78,14 @@ class Subject:
 
 
 def forward(model: nn.Module, args: Any, kwargs: Any, number: int = 0) -> list[torch.Tensor]:
-    """What the model gives for these arguments: its floating tensors. The arguments are copied first."""
+    """Run the model on copies of the arguments; return its floating-point outputs."""
     seed(number)
     args, kwargs = copied(args), copied(kwargs)
     return [each.detach() for each in real_tensors(model(*args, **kwargs))]
 
 
 def largest_difference(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> float:
-    """The largest difference between outputs, relative to their size; infinite where shapes differ."""
+    """Largest difference between outputs, relative to their size; infinite if shapes differ."""
     if len(some) != len(others):
         return float("inf")
     worst = 0.0

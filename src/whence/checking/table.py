@@ -1,4 +1,4 @@
-"""The report as people read it: the answer first, then a line for each check, with why and fix where something is wrong."""
+"""The report as a table: a verdict, a line per check, and why and fix where something is wrong."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WORDS = {Outcome.UNCHECKED: "not made"}
 
 
 def render(report: CheckReport) -> RenderableType:
-    """All checks, in their order."""
+    """Render all checks, in order."""
     return Group(_headline(report), Text(), _table(report.checks))
 
 
 def render_bad(report: CheckReport) -> RenderableType:
-    """Only what failed."""
+    """Render only failed checks."""
     return Group(_headline(report), Text(), _table(report.having(Outcome.FAILED)))
 
 
@@ -36,7 +36,7 @@ def as_text(report: CheckReport, width: int = 100) -> str:
 
 
 def without_blanks(table: RenderableType, width: int) -> str:
-    """Plain text, for files and pipes: no colour, and no blanks that fill lines up."""
+    """Render plain text for files and pipes: no colour, no trailing blanks."""
     screen = Console(
         file=io.StringIO(), width=width, color_system=None, highlight=False, legacy_windows=False
     )

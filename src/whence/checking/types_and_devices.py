@@ -1,4 +1,4 @@
-"""Types and devices of weights, buffers and batch fit together, and the optimizer's numbers fit the weights' type."""
+"""Types and devices of weights, buffers and batch match, and eps fits the weights' type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def check_types(subject: Subject) -> Verdict:
     batch = list(tensors_in(subject.given.batch))
     real = sorted({_name(each.dtype) for each in weights})
     devices = sorted({str(each.device) for each in held})
-    measured = f"weights {' and '.join(real) or 'none'} on {' and '.join(devices) or 'no device'}; batch {_types(each for _, each in batch)}"
+    measured = (
+        f"weights {' and '.join(real) or 'none'} on {' and '.join(devices) or 'no device'}; "
+        f"batch {_types(each for _, each in batch)}"
+    )
     return (
         _small_epsilon(subject, weights)
         or _refused(subject, weights, devices, batch)
@@ -52,7 +55,7 @@ def _notes(weights: list[nn.Parameter]) -> list[str]:
 
 
 def _small_epsilon(subject: Subject, weights: list[nn.Parameter]) -> Verdict | None:
-    """Adam divides by a root plus eps, in the weights' own type."""
+    """Check eps: Adam divides by a root plus eps, in the weights' own type."""
     half = {id(each) for each in weights if each.dtype is torch.float16}
     for group in getattr(subject.given.optimizer, "param_groups", ()):
         epsilon = group.get("eps")
@@ -61,8 +64,14 @@ def _small_epsilon(subject: Subject, weights: list[nn.Parameter]) -> Verdict | N
         if epsilon > 0 and float(torch.tensor(epsilon, dtype=torch.float16)) == 0.0:
             return failed(
                 f"eps={number_text(epsilon)} is 0 in float16, the type of the weights",
-                why="The optimizer divides by the root of a running mean of squares plus eps; where that mean is 0 the step is 0/0, NaN.",
-                fix="Keep the weights in float32 and use torch.autocast; eps=1e-4 is a makeshift.",
+                why=(
+                    "The optimizer divides by the root of a running mean of squares plus eps; "
+                    "where that mean is 0, the step is 0/0 = NaN."
+                ),
+                fix=(
+                    "Keep the weights in float32 and use torch.autocast; eps=1e-4 is only a "
+                    "workaround."
+                ),
             )
     return None
 
@@ -73,15 +82,16 @@ def _refused(
     devices: list[str],
     batch: list[tuple[str, torch.Tensor]],
 ) -> Verdict | None:
-    """Mismatches count where the pass fails; a loss function may well move and cast the batch itself."""
+    """Report mismatches if the pass fails; a loss function may move and cast the batch itself."""
     if subject.raised is None:
         return None
     place = place_of_exception(subject.raised)
     strangers = [path for path, each in batch if devices and str(each.device) not in devices]
     if strangers:
         return failed(
-            f"batch{strangers[0]} is on {dict(batch)[strangers[0]].device}, the model on {' and '.join(devices)}",
-            why="An operation takes its operands from one device.",
+            f"batch{strangers[0]} is on {dict(batch)[strangers[0]].device}, the model on "
+            f"{' and '.join(devices)}",
+            why="All operands of an operation must be on one device.",
             fix="Move the batch: batch = batch.to(device), for each tensor in it.",
             place=place,
         )
@@ -96,8 +106,8 @@ def _refused(
         wanted = next(iter(types))
         return failed(
             f"batch{other[0]} is {_name(found)}, the weights are {_name(wanted)}",
-            why="Layers do not cast their inputs. numpy makes float64 by default.",
-            fix=f"Cast where the data are made, or the batch: .to(torch.{_name(wanted)}).",
+            why="Layers do not cast their inputs, and numpy creates float64 by default.",
+            fix=f"Cast the data where they are created, or the batch: .to(torch.{_name(wanted)}).",
             place=place,
         )
     whole = [
@@ -107,8 +117,9 @@ def _refused(
     ]
     if whole and len(whole) == len(_inputs(batch)) and not _takes_integers(subject.given.model):
         return failed(
-            f"batch{whole[0]} is {_name(dict(batch)[whole[0]].dtype)}, and the model has no embedding",
-            why="Layers of floating weights do not take whole numbers.",
+            f"batch{whole[0]} is {_name(dict(batch)[whole[0]].dtype)}, but the model has no "
+            "embedding",
+            why="Layers with floating-point weights do not accept integers.",
             fix="Cast and scale the input: x.float() / 255 for images.",
             place=place,
         )
@@ -116,7 +127,7 @@ def _refused(
 
 
 def _inputs(batch: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
-    """All but the last tensor, which is the targets; the only one."""
+    """Return all tensors but the last, which is the targets; a single one is an input."""
     return batch[:-1] if len(batch) > 1 else batch
 
 
@@ -125,7 +136,7 @@ def _takes_integers(model: nn.Module) -> bool:
 
 
 def _promoted(subject: Subject, weights: list[nn.Parameter]) -> Verdict | None:
-    """A wider input makes everything after it wider, where no layer refuses it."""
+    """Check for a wider input, which widens everything after it if no layer rejects it."""
     types = {each.dtype for each in weights if each.is_floating_point()}
     call = subject.call() if subject.raised is None else None
     if call is None or torch.float64 in types or not types:
@@ -136,7 +147,11 @@ def _promoted(subject: Subject, weights: list[nn.Parameter]) -> Verdict | None:
     if not wide or not any(each.dtype is torch.float64 for each in real_tensors(call.output)):
         return None
     return warning(
-        f"a float64 input makes the outputs float64, with weights in {listed(sorted(map(_name, types)))}",
-        why="The wider type wins: the model computes in float64 from there on, slowly on a GPU.",
-        fix="Cast the input to the weights' type where it is made.",
+        "a float64 input makes the outputs float64, but the weights are "
+        f"{listed(sorted(map(_name, types)))}",
+        why=(
+            "Type promotion picks the wider type: the model computes in float64 from there on, "
+            "slowly on a GPU."
+        ),
+        fix="Cast the input to the weights' type where it is created.",
     )

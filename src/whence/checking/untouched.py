@@ -1,4 +1,4 @@
-"""What is checked is left as it was: weights, statistics, gradients, modes, batch and every random state, bit for bit."""
+"""Restore the subject bit for bit: weights, statistics, gradients, modes, batch, random states."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ from whence.tape.replay import leaving_no_trace, same_bits
 
 @contextmanager
 def untouched(model: nn.Module, loss_fn: Any, batch: Any) -> Iterator[None]:
-    """Everything runs on copies; should code of the user's reach an original nonetheless, it is put back."""
+    """Restore the originals.
+
+    Everything runs on copies, but user code may still reach an original.
+    """
     kept = Kept(model, loss_fn, batch)
     fast = torch.backends.mha.get_fastpath_enabled()
     try:
-        # The inference path of attention rounds differently: train and eval could not be compared.
+        # Attention's inference path rounds differently, which would make train and eval
+        # incomparable.
         torch.backends.mha.set_fastpath_enabled(False)
         silent, free = redirect_stdout(io.StringIO()), running_everything()
         with (
@@ -58,7 +62,7 @@ def random_states_kept() -> Iterator[None]:
 
 
 def seed(number: int) -> None:
-    """The same random numbers for whatever comes next."""
+    """Seed all random streams."""
     random.seed(number)
     torch.manual_seed(number)
     numpy = sys.modules.get("numpy")
@@ -68,7 +72,7 @@ def seed(number: int) -> None:
 
 @contextmanager
 def _not_watched() -> Iterator[None]:
-    """A watch that is on in this process does not see what is tried on copies."""
+    """Hide passes on copies from a watch that is active in this process."""
     sessions = sys.modules.get("whence.watching.session")
     session = sessions.running() if sessions is not None else None
     sensors = (
@@ -86,7 +90,7 @@ def _not_watched() -> Iterator[None]:
 
 
 class Kept:
-    """Copies of all that a check must not change, and the way back."""
+    """Save everything that a check must not change, and restore it."""
 
     def __init__(self, model: nn.Module, loss_fn: Any, batch: Any) -> None:
         roots = [each for each in (model, loss_fn) if isinstance(each, nn.Module)]

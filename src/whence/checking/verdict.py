@@ -1,4 +1,4 @@
-"""What a single check returns; the engine adds its name and its time."""
+"""The result of a single check; the engine adds its name and time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def warning(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
+    """List some names, and the number of the others."""
     shown = ", ".join(names[:MOST_NAMES])
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 

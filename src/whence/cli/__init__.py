@@ -1,4 +1,4 @@
-"""The command line: one file a subcommand. Commands parse and call; they format nothing."""
+"""The command line, one file per subcommand. Commands parse and call; they format nothing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from whence.cli.run import Run
 
 COMMANDS = ("run", "check", "data", "report", "rule", "demo")
-"""Each is loaded when it is asked for: a program that is run need not carry what the others need."""
+"""Subcommands, each imported on use so that `whence run` does not load what the others need."""
 
 USAGE = """\
 usage: whence <command> ...
 
   whence run train.py [args]     run a program and explain what breaks (also: -m module, -c code)
-  whence check module:function   look at model, batch and loss before training
-  whence data module:loader      look through data without training
+  whence check module:function   check model, batch and loss before training
+  whence data module:loader      survey data without training
   whence report [run]            show a recorded run again
   whence rule [id]               list the rules, or explain one
-  whence demo [name]             run a bundled broken program and see the diagnosis
+  whence demo [name]             run a bundled broken program and show its diagnosis
 
-`whence <command> --help` says more. A good beginning: whence demo
+Run `whence <command> --help` for details. To start: whence demo
 """
 
 
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         if isinstance(asked, int):
             code = asked
         else:
-            # The program runs in this frame: each one below it brings its recursion limit nearer.
+            # Run the program in this frame: every extra frame below it uses up its recursion limit.
             with asked:
                 exec(*asked.prepare())
             code = asked.exit_code
@@ -48,9 +48,9 @@ def main(argv: list[str] | None = None) -> None:
         code = 2
     except BrokenPipeError:
         if arguments[:1] in (["run"], ["demo"]):
-            # The program's own, and Python's to deal with.
+            # The program raised it, so Python handles it.
             raise
-        # Whoever read our output (head, less) has had enough.
+        # The reader of our output (head, less) has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     if code:
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def dispatch(arguments: list[str]) -> int | Run:
-    """Do what a command asks for; return its exit code, or the program that it asks to run."""
+    """Run a subcommand; return its exit code, or the program it should run."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if arguments else 2
@@ -70,10 +70,12 @@ def dispatch(arguments: list[str]) -> int | Run:
     name, *rest = arguments
     if name not in COMMANDS:
         raise UsageError(
-            f"no command called {name!r}; expected one of {', '.join(COMMANDS)} (to run a program: whence run {name})"
+            f"unknown command {name!r}; expected one of {', '.join(COMMANDS)} (to run a "
+            f"program: whence run {name})"
         )
     if name != "run":
-        # `import torch` warns where numpy is missing. In a program that is run, that is the program's own.
+        # `import torch` warns when numpy is missing. Under `whence run` the warning is the
+        # program's own.
         warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     command: Callable[[list[str]], int | Run] = import_module(f"whence.cli.{name}").main
     return command(rest)

@@ -1,8 +1,9 @@
-"""Look at model, batch and loss before training begins: one small step on copies, eleven checks.
+"""Check model, batch and loss before training: eleven checks on copies.
 
-The function is called without arguments and returns (model, batch, loss_fn), (model, batch, loss_fn, optimizer), or a dict
-with these names and, if wanted, dataset_size, batch_size, planned_steps, scheduler and causal. A loader will do for the
-batch. Exit code: 0 if all is well, 1 if a check failed, 2 for wrong usage and where the function itself raises.
+The function takes no arguments and returns (model, batch, loss_fn), (model, batch, loss_fn,
+optimizer), or a dict with these names and, optionally, dataset_size, batch_size, planned_steps,
+scheduler and causal. The batch may be a data loader. Exit code: 0 if no check failed, 1 if one
+failed, 2 for wrong usage or if the function raises.
 
 example: whence check train:parts
          whence check experiments/train.py:parts --fail-on warning --json check.json
@@ -34,14 +35,18 @@ LEVELS = ("error", "warning", "never")
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(prog="whence check", description=__doc__)
-    made.add_argument("target", metavar="module:function", help="or path/to/file.py:function")
-    made.add_argument("--json", metavar="PATH", help="write the report there; - is stdout")
-    made.add_argument("--quiet", action="store_true", help="print nothing but checks that failed")
+    made.add_argument(
+        "target", metavar="module:function", help="function to call, or path/to/file.py:function"
+    )
+    made.add_argument(
+        "--json", metavar="PATH", help="write the report to PATH as JSON; - is stdout"
+    )
+    made.add_argument("--quiet", action="store_true", help="print only failed checks")
     made.add_argument(
         "--fail-on",
         metavar="LEVEL",
         default="error",
-        help="exit with 1 from this level on: error, warning, never",
+        help="exit with 1 at this level or above: error, warning, never",
     )
     return made
 
@@ -53,7 +58,7 @@ def main(arguments: list[str]) -> int:
     path = json_path(options.json)
     to_stdout = path is not None and str(path) == "-"
     try:
-        # What the user's code prints must not get into the document.
+        # Keep output of the user's code out of the JSON document.
         with contextlib.redirect_stdout(sys.stderr) if to_stdout else contextlib.nullcontext():
             given = _arguments_of(thing_at(options.target, EXAMPLE), options.target)
     except UsersFault as fault:
@@ -74,7 +79,8 @@ def main(arguments: list[str]) -> int:
 def _arguments_of(function: Any, target: str) -> dict[str, Any]:
     if not callable(function) or hasattr(function, "named_parameters"):
         raise UsageError(
-            f"{target} is {_kind(function)}; expected a function without arguments, as in: {EXAMPLE}"
+            f"{target} is {_kind(function)}; expected a function without arguments, as in: "
+            f"{EXAMPLE}"
         )
     return _named(called(function, target), target)
 
@@ -95,7 +101,8 @@ def _named(returned: Any, target: str) -> dict[str, Any]:
     unknown = [str(name) for name in returned if name not in REQUIRED + OPTIONAL]
     if unknown:
         raise UsageError(
-            f"{target} returned {', '.join(unknown)}, which is not known; valid names are {', '.join(REQUIRED + OPTIONAL)}"
+            f"{target} returned the unknown name {', '.join(unknown)}; valid names are "
+            f"{', '.join(REQUIRED + OPTIONAL)}"
         )
     return returned
 

@@ -1,6 +1,7 @@
-"""Look through data without training: a summary table, and what is wrong with it.
+"""Survey data without training: print a summary table and the problems found.
 
-The name is that of a DataLoader, a dataset, an array, a frame, or of a function or class without arguments that gives one.
+The name refers to a DataLoader, a dataset, an array or a frame, or to a function or class that
+returns one when called without arguments.
 
 example: whence data train:loader
          whence data src/train.py:make_loader --batches 100 --json data.json
@@ -34,18 +35,18 @@ MOST_ROWS = 40
 def parser() -> argparse.ArgumentParser:
     made = Parser(prog="whence data", description=__doc__)
     made.add_argument(
-        "target", metavar="module:name", help="where the data are, such as train:loader"
+        "target", metavar="module:name", help="the data to survey, such as train:loader"
     )
-    made.add_argument("--batches", metavar="N", help="look at the first N batches only")
+    made.add_argument("--batches", metavar="N", help="read only the first N batches")
     made.add_argument(
-        "--json", metavar="PATH", help="write what was found there as JSON; - is stdout"
+        "--json", metavar="PATH", help="write the findings to PATH as JSON; - is stdout"
     )
-    made.add_argument("--quiet", action="store_true", help="print nothing but findings")
+    made.add_argument("--quiet", action="store_true", help="print only findings")
     made.add_argument(
         "--fail-on",
         metavar="LEVEL",
         default="error",
-        help="exit with 1 at this level: info, warning, error, never",
+        help="exit with 1 at this level or above: info, warning, error, never",
     )
     return made
 
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> int:
     level = severity(options.fail_on, "--fail-on")
     path = json_path(options.json)
     try:
-        # What the user's code prints must not get into the document.
+        # Keep output of the user's code out of the JSON document.
         with (
             contextlib.redirect_stdout(sys.stderr)
             if options.json == "-"
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
                 else data
             )
     except UsersFault as fault:
-        fault.show("there is nothing to look at")
+        fault.show("there are no data to survey")
         return 2
     from whence.survey import NoData, batches_in, look_through
 

@@ -1,4 +1,4 @@
-"""Run a bundled broken program and see the diagnosis. Without a name: the first one.
+"""Run a bundled broken program and show its diagnosis. Default: the first program.
 
 example: whence demo
          whence demo --list
@@ -18,7 +18,7 @@ FIRST = "shape/linear-features"
 
 
 def cases_folder() -> Path:
-    """The broken programs: inside the installed package, or beside `src` in a checkout."""
+    """Find the broken programs: in the installed package, or next to `src` in a checkout."""
     here = Path(__file__).resolve().parent.parent
     installed = here / "cases"
     return installed if installed.is_dir() else here.parent.parent / "cases"
@@ -31,8 +31,8 @@ def names() -> list[str]:
 
 def main(arguments: list[str]) -> int | run.Run:
     parser = Parser(prog="whence demo", description=__doc__)
-    parser.add_argument("name", nargs="?", default=FIRST, help="family/kind of a broken program")
-    parser.add_argument("--list", action="store_true", help="list the programs")
+    parser.add_argument("name", nargs="?", default=FIRST, help="family/kind of the broken program")
+    parser.add_argument("--list", action="store_true", help="list the bundled programs")
     options = parser.parse_args(arguments)
     if options.list:
         print("\n".join(names()))
@@ -45,5 +45,5 @@ def main(arguments: list[str]) -> int | run.Run:
             if near
             else "; `whence demo --list` lists them"
         )
-        raise UsageError(f"no demo is called {options.name!r}{hint}")
+        raise UsageError(f"no demo named {options.name!r}{hint}")
     return run.main([os.path.relpath(script)])

@@ -1,4 +1,4 @@
-"""Where a command writes to, checked before it begins, and what its own lines may contain."""
+"""Output of the commands: paths checked up front, one-line messages on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whence.report.escapes import escaped, escaped_line
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows control characters in what it complains about in escaped form."""
+    """An argument parser whose messages escape control characters."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
@@ -23,18 +23,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def complain(text: str) -> None:
-    """One line on stderr, whatever the text has in it."""
+    """Print the text on stderr as one line."""
     print(f"whence: {escaped_line(text)}", file=sys.stderr)
 
 
 def json_path(given: str | None) -> Path | None:
-    """The path behind --json; `-` is stdout."""
+    """Check the path given with --json; `-` is stdout."""
     if given is None or given == "-":
         return Path("-") if given else None
     path = Path(given)
     if not _can_be_written(path):
         raise UsageError(
-            f"cannot write --json {given}: expected a file in a folder that exists and can be written"
+            f"cannot write --json {given}: expected a file in an existing, writable folder"
         )
     return path.absolute()
 

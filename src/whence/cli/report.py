@@ -1,4 +1,4 @@
-"""Show a recorded run again. Without a name: the newest one below .whence.
+"""Show a recorded run again. Default: the newest run in .whence.
 
 example: whence report
          whence report .whence/20260101-120000-train --json
@@ -19,8 +19,8 @@ from whence.report.terminal import console, render_finding, render_line, render_
 
 def main(arguments: list[str]) -> int:
     parser = Parser(prog="whence report", description=__doc__)
-    parser.add_argument("run", nargs="?", help="a run's folder, or a findings.json")
-    parser.add_argument("--json", action="store_true", help="print the document instead")
+    parser.add_argument("run", nargs="?", help="a run folder or a findings.json")
+    parser.add_argument("--json", action="store_true", help="print the JSON document instead")
     options = parser.parse_args(arguments)
     path = find_run(options.run)
     report = read_document(path)
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         return 0
     screen = console(stderr=False)
     try:
-        # All of it or nothing: what cannot be shown is refused in one line.
+        # Render everything first: a record that cannot be rendered is rejected in one line.
         with screen.capture() as shown:
             for number, finding in enumerate(report.findings):
                 screen.print(
@@ -51,7 +51,7 @@ def find_run(given: str | None) -> Path:
         runs = sorted(RUNS.glob("*/findings.json"), key=lambda each: each.stat().st_mtime)
         if not runs:
             raise UsageError(
-                "no recorded run in .whence below this folder; make one with: whence run train.py"
+                "no recorded run in .whence in this folder; record one with: whence run train.py"
             )
         return runs[-1]
     path = Path(given)
@@ -62,6 +62,6 @@ def find_run(given: str | None) -> Path:
         is_file = False
     if not is_file:
         raise UsageError(
-            f"no recorded run at {given}: expected a folder of .whence, or a findings.json"
+            f"no recorded run at {given}: expected a folder in .whence, or a findings.json"
         )
     return path

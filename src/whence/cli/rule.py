@@ -14,7 +14,7 @@ from whence.config import UsageError
 
 def main(arguments: list[str]) -> int:
     parser = Parser(prog="whence rule", description=__doc__)
-    parser.add_argument("id", nargs="?", help="a rule's id, such as shape/linear-features")
+    parser.add_argument("id", nargs="?", help="rule id, such as shape/linear-features")
     wanted = parser.parse_args(arguments).id
     from whence.rules.rule import all_rules
 
@@ -30,5 +30,5 @@ def main(arguments: list[str]) -> int:
             print(f"{each.id}\n\n{each.documentation}")
             return 0
     near = [each.id for each in rules if wanted in each.id or each.family == wanted.split("/")[0]]
-    hint = f"; there are {', '.join(near)}" if near else "; `whence rule` lists them"
-    raise UsageError(f"no rule is called {wanted!r}{hint}")
+    hint = f"; did you mean {', '.join(near)}?" if near else "; `whence rule` lists them"
+    raise UsageError(f"no rule named {wanted!r}{hint}")

@@ -1,8 +1,8 @@
-"""Run a program under the watch.
+"""Run a program and explain what breaks.
 
-The program cannot tell the difference: its arguments, random numbers, output, exceptions, signals
-and exit code are its own. Findings go to stderr as they are made; every run leaves
-.whence/<time>-<script>/findings.json, which is kept up to date while the program runs.
+The program behaves as in a plain run: its arguments, random numbers, output, exceptions, signals
+and exit code are unchanged. Findings go to stderr as they are made. Every run writes
+.whence/<time>-<script>/findings.json and updates it while the program runs.
 
 example: whence run train.py --epochs 3
          whence run --fail-on error --json findings.json -m mypackage.train
@@ -53,53 +53,54 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
     )
     made.add_argument(
-        "--select", metavar="RULES", help="only these rules or families, separated by commas"
+        "--select", metavar="RULES", help="run only these rules or families (comma-separated)"
     )
-    made.add_argument("--ignore", metavar="RULES", help="not these rules or families")
+    made.add_argument(
+        "--ignore", metavar="RULES", help="skip these rules or families (comma-separated)"
+    )
     made.add_argument(
         "--fail-on",
         metavar="LEVEL",
-        help="exit with 1 if there is a finding of this level or above: info, warning, error, never",
+        help="exit with 1 on a finding at this level or above: info, warning, error, never",
     )
     made.add_argument(
         "--stop-on",
         metavar="LEVEL",
-        help="end the program at the first finding of this level or above",
+        help="stop the program at the first finding at this level or above",
     )
     made.add_argument(
-        "--steps", metavar="N", help="end the watch after N steps; the program goes on without it"
+        "--steps", metavar="N", help="stop watching after N steps; the program continues"
     )
     made.add_argument(
         "--budget",
         metavar="SHARE",
-        help="share of the run's CPU time that recording, studies, audits and their"
-        " child processes may take, beyond about a second (default 0.03)",
+        help=(
+            "share of the run's CPU time that recording, checks and their child processes may "
+            "use, beyond about one second (default 0.03)"
+        ),
     )
     made.add_argument(
         "--hang-after",
         metavar="SECONDS",
-        help="say so if nothing computes for so long (default 60)",
+        help="report a hang after this many seconds without computation (default 60)",
     )
     made.add_argument(
         "--no-child",
         action="store_true",
-        help="fork no child processes; the report says what is lost",
+        help="fork no child processes; the report lists the checks this disables",
     )
     made.add_argument(
-        "--json", metavar="PATH", help="write findings.json there as well; stdout is the program's"
+        "--json",
+        metavar="PATH",
+        help="also write findings.json to PATH; stdout stays the program's",
     )
-    made.add_argument(
-        "--no-values", action="store_true", help="leave tensor values out of all that is written"
-    )
-    made.add_argument(
-        "--quiet", action="store_true", help="print nothing but findings of level error"
-    )
+    made.add_argument("--no-values", action="store_true", help="omit tensor values from all output")
+    made.add_argument("--quiet", action="store_true", help="print only findings at level error")
     return made
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Whence's own options, and the program with its arguments: everything from the first word that
-    is not an option."""
+    """Split Whence's options from the program: the first word that is not an option starts it."""
     position = 0
     while position < len(arguments):
         word = arguments[position]
@@ -118,7 +119,7 @@ def find_program(words: list[str]) -> programs.Program:
         )
     if words[0] in ("-m", "-c") and len(words) < 2:
         raise UsageError(
-            f"{words[0]} needs a {'module name' if words[0] == '-m' else 'piece of code'} behind it"
+            f"{words[0]} needs a {'module name' if words[0] == '-m' else 'piece of code'} after it"
         )
     try:
         if words[0] == "-m":
@@ -131,7 +132,7 @@ def find_program(words: list[str]) -> programs.Program:
 
 
 def choose(options: argparse.Namespace) -> Config:
-    """The configuration of pyproject.toml, overruled by the command line."""
+    """Merge pyproject.toml with the command line, which takes precedence."""
     config = read_config(Path.cwd())
     if options.select is not None:
         config = replace(config, select=_rules(options.select, "--select"))
@@ -148,7 +149,8 @@ def choose(options: argparse.Namespace) -> Config:
             share = 0.0
         if not 0 < share <= 1:
             raise UsageError(
-                f"--budget must be a share of the run's time between 0 and 1, such as 0.03; got {options.budget!r}"
+                "--budget must be a share of the run's time between 0 and 1, such as 0.03; got "
+                f"{options.budget!r}"
             )
         config = replace(config, budget=share)
     if options.hang_after is not None:
@@ -183,23 +185,23 @@ def main(arguments: list[str]) -> Run:
     program = find_program(words)
     if options.json == "-":
         raise UsageError(
-            "--json - would mix with the program's own output on stdout; give a file, "
-            "or a descriptor of its own, as in: whence run --json /dev/fd/3 train.py 3>findings.json"
+            "--json - would mix with the program's output on stdout; pass a file, or a separate "
+            "descriptor, as in: whence run --json /dev/fd/3 train.py 3>findings.json"
         )
     record = Record(command=tuple(words), copy=json_path(options.json), no_values=config.no_values)
     pipe = _pipe_behind(record)
     record.folder = new_run_folder(program.name)
     if record.folder is None:
         record.not_watched(
-            "the run folder: neither the working directory nor the temporary one can be written"
+            "the run folder: neither the working directory nor the temporary directory is writable"
         )
     return Run(program, config, record, pipe, quiet=options.quiet)
 
 
 def _pipe_behind(record: Record) -> Path | None:
-    """A pipe or a device behind --json, which gets the report once, at the end.
+    """Return the pipe or device given with --json, which receives the report once, at the end.
 
-    A plain file is tried out at once.
+    A plain file is opened right away, so that a path that cannot be written is an error now.
     """
     if record.copy is None:
         return None
@@ -207,7 +209,7 @@ def _pipe_behind(record: Record) -> Path | None:
         pipe, record.copy = record.copy, None
         return pipe
     try:
-        # A link stays one: the file that it points to is replaced.
+        # Keep a symbolic link: replace the file it points to.
         record.copy = record.copy.resolve()
         write_document(record.report, record.copy)
     except OSError as error:
@@ -216,9 +218,9 @@ def _pipe_behind(record: Record) -> Path | None:
 
 
 class Run:
-    """One run of one program, from its first line to the last word on it.
+    """One run of one program, from its first line to the summary.
 
-    The program runs within it as a context, so that no frame of this class is below the program's.
+    The program runs inside this context manager, so that none of its frames is below the program's.
     """
 
     def __init__(
@@ -241,7 +243,7 @@ class Run:
         self.began = 0.0
         """CPU seconds from the start of the process to the program's first line."""
         self.exit_code = 0
-        """Of a program that has ended by itself, or was stopped."""
+        """Exit code of a program that ended by itself or was stopped."""
         self._torch = programs.TorchImported(self._start_watching)
 
     def __enter__(self) -> None:
@@ -250,11 +252,11 @@ class Run:
         self._torch.wait()
 
     def prepare(self) -> tuple[CodeType, dict[str, Any]]:
-        """The program's code, and the namespace of `__main__` to run it in."""
+        """Return the program's code and the `__main__` namespace to run it in."""
         return programs.prepare(self.program)
 
     def __exit__(self, _kind: Any, exception: BaseException | None, _traceback: Any) -> bool:
-        """See how the program has ended; True if that is not for Python to deal with."""
+        """Record how the program ended; True if Python must not handle the exception."""
         try:
             return self._ended_by(exception)
         finally:
@@ -280,10 +282,10 @@ class Run:
         return self._fails(code)
 
     def _start_watching(self) -> None:
-        """torch is there now. A fault of ours must not become the program's."""
+        """Start the watch once torch is imported. A fault in Whence must not reach the program."""
         before, began = self.began, process_time()
         collects = gc.isenabled()
-        # Nothing of what is imported is garbage, and torch has left much to go through.
+        # Modules just imported are not garbage, and torch has created many objects to scan.
         gc.disable()
         try:
             from whence.watching.session import Session
@@ -293,15 +295,17 @@ class Run:
             self.watch.start()
         except Exception as error:
             self.record.not_watched(
-                f"anything: the watch could not be started ({type(error).__name__}: {error})"
+                f"anything: the watch could not start ({type(error).__name__}: {error})"
             )
         finally:
             if collects:
                 gc.enable()
 
     def _die_of(self, exception: BaseException) -> None:
-        """Print the program's traceback as Python would, then the findings; Python does the rest
-        with the exception."""
+        """Print the program's traceback as Python would, then the findings.
+
+        Python does the rest with the exception, such as the exit code.
+        """
         self._attempt(self._explain, exception)
         if self.watch is not None:
             self._attempt(self.watch.stop)
@@ -320,7 +324,7 @@ class Run:
             )
 
     def _explain(self, exception: BaseException) -> None:
-        """Give the exception that ends the program what is known of it as notes."""
+        """Attach the findings as notes to the exception that ends the program."""
         if self.watch is None:
             return
         for finding in self.watch.program_failed(exception):
@@ -329,13 +333,12 @@ class Run:
                 exception.add_note(note)
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the report. The program is over: nothing that goes wrong here may change how it
-        ends."""
+        """Write the report. The program is over: no error here may change how it ended."""
         if self.finished or getpid() != self.owner:
             return
         self.finished = True
         if self.watch is None or not self._attempt(self._close_watch, outcome):
-            # What the last look of the watch would have found is lost; the rest is not.
+            # Findings of the watch's last check are lost; the others are kept.
             steps, overhead = self.record.report.steps, self.record.report.overhead
             self._attempt(
                 lambda: self.record.close(outcome=outcome, steps=steps, overhead=overhead)
@@ -349,16 +352,17 @@ class Run:
             self.watch.close(outcome)
 
     def _attempt(self, action: Callable[..., Any], *args: Any) -> bool:
-        """Do something for a program that has ended.
+        """Run an action for a program that has ended.
 
-        Whatever it raises, Ctrl-C included, costs that and nothing else.
+        An exception, Ctrl-C included, only loses that action.
         """
         try:
             action(*args)
             return True
         except BaseException as error:
             self.screen.complain(
-                f"could not finish the report: {described(error)}; the record is {self.record.folder}"
+                f"could not finish the report: {described(error)}; the record is at "
+                f"{self.record.folder}"
             )
             return False
 

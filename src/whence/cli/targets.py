@@ -1,4 +1,4 @@
-"""Things of the user's that are named on the command line: `module:name`, or `path/to/file.py:name`."""
+"""User objects named on the command line: `module:name` or `path/to/file.py:name`."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ MOST_NAMES = 8
 
 
 class UsersFault(Exception):
-    """The user's own code raised; shown as it is."""
+    """An exception from the user's own code, shown with its traceback."""
 
     def __init__(self, doing: str, raised: BaseException) -> None:
         super().__init__(doing)
         self.raised = raised
 
     def show(self, consequence: str) -> None:
-        """The user's traceback, without our frames and those of the import machinery in front of it."""
+        """Print the user's traceback without Whence's frames and the import machinery's."""
         raised = self.raised
         programs.clean(raised)
         where = raised.__traceback__
         while where is not None and "importlib" in where.tb_frame.f_code.co_filename:
             where = where.tb_next
         traceback.print_exception(type(raised), raised, where, file=sys.stderr)
-        complain(f"{self} raised {type(raised).__name__}, so that {consequence}")
+        complain(f"{self} raised {type(raised).__name__}, so {consequence}")
 
 
 def _is_own(name: str, thing: Any, module: ModuleType) -> bool:
-    """Whether a name is the module's: no module, function or class that it imports."""
+    """Whether the module defines this name itself, rather than importing it."""
     if name.startswith("_") or isinstance(thing, ModuleType):
         return False
     is_code = isinstance(thing, type) or inspect.isroutine(thing)
@@ -52,7 +52,10 @@ def _is_own(name: str, thing: Any, module: ModuleType) -> bool:
 
 
 def thing_at(target: str, example: str) -> Any:
-    """Import the module or file, with the working directory on the path, and take what is named out of it."""
+    """Import the module or file and return the named object.
+
+    Adds the working directory to the path.
+    """
     expected = f"expected module:name or path/to/file.py:name, as in: {example}"
     where, colon, name = target.rpartition(":")
     if not colon or not where or not name:
@@ -68,23 +71,23 @@ def thing_at(target: str, example: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             own = [each for each, thing in vars(module).items() if _is_own(each, thing, module)]
-            # What is meant may be among many: the names that are most like it come first.
+            # List the most similar names first: there may be many.
             like = difflib.get_close_matches(part, own, n=3, cutoff=0.5)
             known = list(dict.fromkeys([*like, *own]))
-            there = f"; it has {', '.join(known[:MOST_NAMES])}" if known else ""
-            raise UsageError(f"{where} has nothing called {name!r}{there}")
+            there = f"; it defines {', '.join(known[:MOST_NAMES])}" if known else ""
+            raise UsageError(f"{where} does not define {name!r}{there}")
         found = getattr(found, part)
     return found
 
 
 def called(function: Callable[[], Any], target: str) -> Any:
-    """What a function or a class of the user's gives."""
+    """Call the user's function or class."""
     try:
         inspect.signature(function).bind()
     except TypeError as error:
         raise UsageError(f"{target} must be callable without arguments: {error}") from None
     except ValueError:
-        # No signature is known: what it says when it is called has to do.
+        # Without a signature, rely on the exception that the call raises.
         pass
     try:
         return function()
@@ -93,7 +96,7 @@ def called(function: Callable[[], Any], target: str) -> Any:
 
 
 def place_of(target: str) -> Spot | None:
-    """Where a thing that was found is defined."""
+    """Return where the target is defined."""
     where, _, name = target.rpartition(":")
     module = sys.modules.get(Path(where).stem if where.endswith(".py") else where)
     filename = getattr(module, "__file__", None)
@@ -113,7 +116,7 @@ def _from_name(name: str, expected: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise UsageError(
-                f"no module is called {error.name!r} in {Path.cwd()}; {expected}"
+                f"no module named {error.name!r} in {Path.cwd()}; {expected}"
             ) from None
         raise UsersFault(f"importing {name}", error) from None
     except Exception as error:
@@ -129,9 +132,9 @@ def _from_file(path: str, expected: str) -> ModuleType:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file; {expected}")
+        raise UsageError(f"{path} is not a Python file; {expected}")
     module = importlib.util.module_from_spec(spec)
-    # Classes must be found by their module's name when they are copied, or sent to a worker.
+    # Pickling and copying look classes up by module name.
     sys.modules[file.stem] = module
     try:
         spec.loader.exec_module(module)

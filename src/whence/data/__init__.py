@@ -1,3 +1,3 @@
-"""Data contracts: what the training data looked like, kept as a small file, and what departs from it."""
+"""Data contracts: a small file that describes the training data, and what departs from it."""
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Reads one array of whatever make (torch, numpy, pandas, polars, plain lists) as numbers or as words, without a copy where it can.
+"""Read one array of any library as numbers or as words, without a copy where possible.
 
-Nothing is imported for it: whoever has a numpy array has numpy loaded.
+Handles torch, numpy, pandas, polars and plain lists. None of them is imported: whoever has a numpy
+array has already loaded numpy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Text, taken a stretch at a time."""
+    """Text, read one chunk at a time."""
 
     length: int
     take: Callable[[int, int], Sequence[Any]]
@@ -30,14 +31,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One array, or one column of a frame. It has numbers, or words, or a reason why neither could be read."""
+    """One array, or one column of a frame: numbers, words, or the reason why neither was read."""
 
     shape: tuple[int, ...]
     dtype: str
     numbers: torch.Tensor | None = None
     words: Words | None = None
     declared: tuple[str, ...] = ()
-    """Categories that the type itself names, seen or not."""
+    """Categories declared by the type itself, whether they occur or not."""
     is_time: bool = False
     dtype_matters: bool = True
     trouble: str | None = None
@@ -47,13 +48,13 @@ class Part:
         return self.shape[0] if self.shape else 1
 
     def as_one_row(self) -> Part:
-        """The same with a batch axis in front: one sample as a batch."""
+        """Add a batch axis in front: one sample as a batch."""
         numbers = self.numbers.unsqueeze(0) if self.numbers is not None else None
         return replace(self, shape=(1, *self.shape), numbers=numbers)
 
 
 def read(thing: Any) -> Part:
-    """Read an array, or say why it could not be read. Never raises."""
+    """Read an array, or record why it cannot be read. Never raises."""
     try:
         return _read(thing)
     except Exception as exception:
@@ -73,7 +74,7 @@ def _shape_of(thing: Any) -> tuple[int, ...]:
 
 
 def is_missing(value: Any) -> bool:
-    """True for None, NaN, NaT and pandas' NA."""
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value
@@ -84,7 +85,7 @@ def library_of(thing: Any) -> str:
 
 
 def is_array(thing: Any) -> bool:
-    """True for what is one array (or one column), whoever made it."""
+    """Whether a thing is one array (or one column) of any library."""
     if isinstance(thing, torch.Tensor) or _is_numpy(thing):
         return True
     if library_of(thing) in ("pandas", "polars"):
@@ -133,7 +134,7 @@ def _read(thing: Any) -> Part:
 
 
 def _read_list(things: Sequence[Any]) -> Part:
-    """A column, or rows of a table, as plain Python values."""
+    """Convert a column, or the rows of a table, to plain Python values."""
     if not things or not all(isinstance(each, list | tuple) for each in things):
         return _read_objects(things)
     if len({len(each) for each in things}) > 1:
@@ -186,7 +187,10 @@ def _read_numpy(array: Any) -> Part:
 
 
 class _Writable:
-    """The same memory as a read-only array's, which torch takes only with a warning. Nobody writes to it."""
+    """Wrap a read-only array's memory, which torch accepts only with a warning.
+
+    Nothing writes to it.
+    """
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -197,7 +201,10 @@ class _Writable:
 
 
 def _tensor_of(array: Any) -> torch.Tensor:
-    """A view as a tensor; a copy only of what torch has no view for (other byte orders, negative strides, long doubles)."""
+    """View an array as a tensor.
+
+    Copies only what torch cannot view: other byte orders, negative strides, long doubles.
+    """
     numpy = sys.modules["numpy"]
     if array.dtype.itemsize > 8:
         array = array.astype("float64")
@@ -215,7 +222,7 @@ def _without_nat(ticks: torch.Tensor) -> torch.Tensor:
 
 
 def _read_objects(things: Sequence[Any]) -> Part:
-    """Plain Python values: all numbers, all truth values or all text, with gaps; anything else is mixed."""
+    """Read plain Python values: all numbers, all booleans or all text, with gaps; else mixed."""
     kinds = {type(each) for each in things if not is_missing(each)}
     gaps = any(is_missing(each) for each in things)
     shape = (len(things),)
@@ -294,5 +301,5 @@ def _read_polars(series: Any) -> Part:
 
 
 def int_of(series: Any) -> Any:
-    """polars' own name for 64-bit integers, without importing it."""
+    """Return polars' dtype for 64-bit integers without importing polars."""
     return sys.modules[type(series).__module__.split(".")[0]].Int64

@@ -1,4 +1,4 @@
-"""Categories that are new, and categories that are gone."""
+"""New and lost categories."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from whence.data.terms import ColumnTerms
 from whence.finding import Severity
 
 A_BATCH = 50
-"""Up to so many rows, and a twentieth of what the contract saw, are a batch to be served: there a category that was never
-seen is told even if it may be a rare one."""
+"""Largest serving batch in rows; it has at most a twentieth of the contract's rows as well.
+
+In a serving batch an unknown category is always reported, even if it may just be rare.
+"""
 MOST_NAMED = 5
 
 
@@ -51,21 +53,21 @@ def compare_categories(
 def _may_be_chance(
     known: Mapping[str, float | None], new: Mapping[str, int], rows: int, fitted: int | None
 ) -> bool:
-    """True if they may be rare categories that the contract's data happened not to have."""
+    """Whether these may be rare categories that the contract's data happened to miss."""
     if not fitted:
         return False
     likelihood = min(chance.of_all_on_one_side(count, rows, fitted) for count in new.values())
     if likelihood < chance.SELDOM:
         return False
     once = sum(share is not None and 0 < share * fitted < 1.5 for share in known.values())
-    # As many as were seen only once were, by the count of Good and Turing, not seen at all.
+    # Good-Turing: unseen categories are about as frequent as those seen exactly once.
     is_open = once * rows / fitted > 0.01
     is_served = rows <= A_BATCH and chance.of_all_on_one_side(1, rows, fitted) < chance.PERHAPS
     return not is_served or is_open or _is_count(known, new)
 
 
 def _is_count(known: Mapping[str, float | None], new: Mapping[str, int]) -> bool:
-    """True for whole numbers that lie among many known ones, or go on a little where those had become rare."""
+    """Whether integers lie among many known ones, or slightly extend a sparse end of the range."""
     try:
         shares = {int(each): share or 0.0 for each, share in known.items()}
         values = [int(each) for each in new]

@@ -1,7 +1,8 @@
-"""How likely it is that data drawn as the contract's were look as these do. All as natural logarithms.
+"""Log-probabilities that data drawn like the contract's look like these.
 
-Random splits of the same data must never depart, whatever their distribution. So nothing here assumes a bell curve: the
-counts rest on all rows being exchangeable, the distances between distributions on the Dvoretzky-Kiefer-Wolfowitz bound.
+Random splits of the same data must never depart, whatever their distribution. So nothing here
+assumes normality: counts assume exchangeable rows, and distances between distributions use the
+Dvoretzky-Kiefer-Wolfowitz bound.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ PERHAPS = math.log(0.05)
 SELDOM = math.log(1e-4)
 FEWEST_TO_BE_LIGHT = 2000
 SURE_DISTANCE = 3.3
-"""Two samples of n and m values differ at no point by more than this times sqrt(1/n + 1/m): once in 10^9 times they do."""
+"""Samples of n and m values differ by more than this times sqrt(1/n + 1/m) once in 10^9 times."""
 
 
 def of_all_on_one_side(hits: int, rows: int, fitted: int) -> float:
-    """That `hits` of `rows` new rows lie beyond all of the `fitted` old ones, or have what none of the old ones had."""
+    """Probability that `hits` of `rows` new rows have what none of the `fitted` old rows had."""
     hits = min(hits, rows)
     return (
         math.lgamma(rows + 1)
@@ -29,12 +30,12 @@ def of_all_on_one_side(hits: int, rows: int, fitted: int) -> float:
 
 
 def of_distance(fitted: int, rows: int) -> float:
-    """The distance between two cumulative distributions that chance does not reach; above 1 for a handful of rows."""
+    """Distance between two cumulative distributions beyond chance; above 1 for a few rows."""
     return SURE_DISTANCE * math.sqrt(1 / max(fitted, 1) + 1 / max(rows, 1))
 
 
 def of_value(distance: float, tail: Tail, values: int) -> float:
-    """That the largest of `values` lies `distance` from the median."""
+    """Probability that the largest of `values` is `distance` away from the median."""
     if distance <= tail.at_99:
         return 0.0
     beyond = math.log(distance / tail.at_99)
@@ -44,16 +45,18 @@ def of_value(distance: float, tail: Tail, values: int) -> float:
 
 
 class Tail:
-    """One tail of a distribution, from its distances from the median at 95 %, at 99 % and at its end.
+    """One tail, from its distances from the median at 95 %, at 99 % and at its end.
 
-    A tail that is lighter than an exponential one goes on as a stretched exponential, a heavier one as a power law: there even
-    a value a hundred times the largest so far is no surprise. What is not certain for a few rows is taken to be heavy.
+    A tail lighter than exponential is extended as a stretched exponential, a heavier one as a power
+    law, where even a value a hundred times the previous maximum is not surprising. If few rows
+    leave it open, the tail is assumed to be heavy.
     """
 
     def __init__(
         self, *, at_95: float, at_99: float, end: float, fitted: int, sampled: int
     ) -> None:
-        # How far apart the two quantiles are, and what chance may have hidden: with a hundred rows, almost everything.
+        # The gap between the two quantiles, and what chance may hide: with 100 rows, almost
+        # everything.
         growth = math.log(at_99 / at_95) * (1 + 2 / math.sqrt(0.05 * sampled)) + 80 / sampled
         growth = max(growth, 0.05)
         self.at_99 = at_99

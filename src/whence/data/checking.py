@@ -1,4 +1,4 @@
-"""Compares a summary with the terms of a contract."""
+"""Compare a summary with the terms of a contract."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOVED = (Kind.SCALE, Kind.SHIFT, Kind.DISTRIBUTION)
 
 
 def summary_for(terms: Terms) -> Summary:
-    """An empty summary that will count what lies outside the contract's ranges."""
+    """Return an empty summary that will count values outside the contract's ranges."""
     return Summary({path: _limits(leaf) for path, leaf in terms.leaves.items()})
 
 
@@ -47,7 +47,7 @@ def _limits(leaf: LeafTerms) -> LimitsOf:
 
 
 def check(terms: Terms, summary: Summary) -> list[Departure]:
-    """All departures, gravest first."""
+    """Return all departures, most severe first."""
     sightings = list(compare_leaves(terms, summary))
     for path, leaf in summary.leaves.items():
         if path in terms.leaves:
@@ -77,7 +77,7 @@ def _check_leaf(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
     if facts and terms.columns and values_comparable(terms, leaf):
         yield from _check_array(terms, facts)
     elif terms.columns and facts and not shape:
-        yield _unchecked(terms.path, None, "its columns are not the contract's")
+        yield _unchecked(terms.path, None, "its columns differ from the contract's")
     if not leaf.rows:
         yield _unchecked(terms.path, None, "it has no rows")
 
@@ -120,7 +120,7 @@ def _check_columns(
     stories = {one.story for each in found for one in each if one.kind is Kind.SCALE and one.story}
     if not stories or terms.rows is None:
         return found
-    # Where one column was left unscaled, the same is believed of its neighbours on less evidence.
+    # If one column is unscaled, less evidence is enough to report the same for its neighbours.
     for place, (column, facts) in enumerate(columns):
         if not _has_scale(column, facts) or any(one.kind in MOVED for one in found[place]):
             continue
@@ -165,7 +165,7 @@ def _other_form(terms: LeafTerms, leaf: LeafSummary, expected: str) -> Sighting:
     else:
         shape = next(iter(leaf.array.shapes), ()) if leaf.array is not None else ()
         found = f"an array of shape {written((leaf.rows, *shape))}"
-    message = f"{named(terms.path)} is {found} where the contract has {expected}"
+    message = f"{named(terms.path)} is {found}, but the contract has {expected}"
     return Sighting(terms.path, None, Kind.SHAPE, Severity.ERROR, message=message)
 
 

@@ -1,4 +1,4 @@
-"""The contract itself: learned from training data, kept as a file, held against any other data."""
+"""The contract: learned from training data, stored in a file, compared with other data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What data must look like. Made by `fit` or `load`; its file is meant to be read and edited."""
+    """A description of valid data.
+
+    Made by `fit` or `load`; its file is meant to be read and edited.
+    """
 
     terms: Terms
 
     @classmethod
     def fit(cls, data: Any) -> Self:
-        """Learn from arrays, frames, structures of them, a dataset, a loader or any iterable of batches, gone through once."""
+        """Learn from arrays, frames, a dataset, a loader or any iterable of batches, read once."""
         _refuse_a_path(data)
         summary = Summary()
         with random_streams_kept(data):
@@ -41,7 +44,7 @@ class Contract:
 
     @classmethod
     def of(cls, summary: Summary) -> Self:
-        """Learn from what a summary has seen."""
+        """Learn from a summary."""
         return cls(learn(summary))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -49,19 +52,19 @@ class Contract:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a contract's file. Raises ContractError if it is not one, and says which key is wrong."""
+        """Read a contract's file. Raises ContractError, naming the wrong key, if it is not one."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise ContractError(f"{os.fspath(path)}: not text in UTF-8") from None
+            raise ContractError(f"{os.fspath(path)}: not UTF-8 text") from None
         return cls(read_document(text, os.fspath(path)))
 
     def summary(self) -> Summary:
-        """An empty summary to feed batch by batch and to hold against this contract with `judge`."""
+        """Return an empty summary to feed batch by batch and to pass to `judge`."""
         return summary_for(self.terms)
 
     def check(self, data: Any) -> Result:
-        """Hold data against the contract: what `fit` takes, and also one batch or one sample."""
+        """Check data against the contract: whatever `fit` takes, or one batch or one sample."""
         _refuse_a_path(data)
         summary = self.summary()
         with random_streams_kept(data):
@@ -76,7 +79,7 @@ class Contract:
         return self.judge(summary)
 
     def judge(self, summary: Summary) -> Result:
-        """Hold what a summary has seen against the contract."""
+        """Check a summary against the contract."""
         if not summary.batches:
             nothing = Departure(
                 "", (), Kind.UNCHECKED, Severity.INFO, "could not check the data: there are none"
@@ -85,7 +88,7 @@ class Contract:
         return Result(check(self.terms, summary), summary.rows)
 
     def transformer(self, on_departure: str = "raise") -> ContractTransformer:
-        """A step for a scikit-learn pipeline that passes data through and checks them."""
+        """Return a scikit-learn pipeline step that passes data through and checks it."""
         from whence.data.transformer import ContractTransformer
 
         return ContractTransformer(self, on_departure)
@@ -95,13 +98,14 @@ class Contract:
 
 
 def _refuse_a_path(data: Any) -> None:
-    """The name of a file is text, and would be taken for a column of one word."""
+    """Reject a file name, which would be read as a column of one word."""
     if isinstance(data, os.PathLike) or (isinstance(data, str) and os.path.exists(data)):
         raise ContractError(
-            f"{os.fspath(data)!r} is the name of a file: give what is in it, as pandas.read_csv or numpy.load read it"
+            f"{os.fspath(data)!r} is a file name: pass its contents, as read by pandas.read_csv "
+            "or numpy.load"
         )
 
 
 def _never(_leaves: list[Leaf]) -> bool:
-    """A structure of arrays to learn from is the data, not one sample of them."""
+    """Treat a structure of arrays as the data when learning, not as one sample."""
     return False

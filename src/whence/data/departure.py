@@ -1,4 +1,4 @@
-"""What departs from a contract, as plain data."""
+"""Departures from a contract, as plain data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """One thing that is not as the contract says. `columns` is empty where it is the leaf as a whole."""
+    """One departure from the contract. `columns` is empty if it concerns the whole leaf."""
 
     leaf: str
     columns: tuple[Name, ...]
@@ -42,7 +42,7 @@ class Departure:
     message: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     row: int | None = None
-    """The first row that offends, counted from 0 over all batches."""
+    """The first offending row, counted from 0 over all batches."""
 
     def __str__(self) -> str:
         return self.message
@@ -50,15 +50,15 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A departure of one column, before neighbours with the same story are told as one."""
+    """A departure of one column, before similar columns are merged into one message."""
 
     leaf: str
     column: Name | None
     kind: Kind
     severity: Severity
     story: str = ""
-    """In words, the likely cause. Sightings with different ones are not told together."""
+    """The likely cause, in words. Sightings with different causes are reported separately."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     row: int | None = None
     message: str | None = None
-    """Said as it is, where there is nothing to put together."""
+    """A complete message, if there is nothing to merge."""

@@ -1,4 +1,4 @@
-"""A contract as a small file that people read, commit and edit: one line a column, and clear words for what is wrong in it."""
+"""A contract as a small file to read, commit and edit: one line per column, clear errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOP_KEYS = ("schema", "levels", "leaves")
 
 
 def write(terms: Terms) -> str:
-    """The document as text: the same terms always give the same text."""
+    """Serialise the document; the same terms always give the same text."""
     leaves = ",\n".join(
         f"    {_json(path)}: {_write_leaf(leaf)}" for path, leaf in terms.leaves.items()
     )
@@ -53,7 +53,7 @@ def _json(value: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Whole floats without their `.0`."""
+    """Write integral floats without `.0`."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     if isinstance(value, tuple | list):
@@ -64,7 +64,7 @@ def _short(value: Any) -> Any:
 
 
 def read_document(text: str, source: str) -> Terms:
-    """The terms in a document. `source` is what errors call it."""
+    """Parse the terms in a document. `source` names it in errors."""
     return _Reader(source).read(text)
 
 
@@ -84,9 +84,7 @@ class _Reader:
             found = _said(document["schema"]) if "schema" in document else "nothing"
             raise self.fail("schema", f"expected {SCHEMA}, got {found}")
         if "levels" in document and document["levels"] != list(LEVELS):
-            raise self.fail(
-                "levels", f"expected {_json(LEVELS)}, the levels that quantiles are given at"
-            )
+            raise self.fail("levels", f"expected {_json(LEVELS)}, the levels of the quantiles")
         leaves = document.get("leaves", {})
         self._object(leaves, "leaves", None)
         return Terms({path: self._leaf(path, leaf) for path, leaf in leaves.items()})
@@ -96,13 +94,11 @@ class _Reader:
             made = dict(found)
             for key in made:
                 if sum(each == key for each, _ in found) > 1:
-                    raise self.fail("", f"the key {_json(key)} is there twice in one object")
+                    raise self.fail("", f"duplicate key {_json(key)} in an object")
             return made
 
         def constant(name: str) -> Any:
-            raise self.fail(
-                "", f"{name} is not a number that JSON has; delete the key to leave it unchecked"
-            )
+            raise self.fail("", f"{name} is not a JSON number; delete the key to skip this check")
 
         try:
             return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
@@ -114,7 +110,7 @@ class _Reader:
             if isinstance(error, ContractError):
                 raise
             raise self.fail(
-                "", "not JSON that can be read: nested too deeply, or a number too long"
+                "", "cannot read the JSON: nested too deeply, or a number is too long"
             ) from None
 
     def _leaf(self, path: str, leaf: Any) -> LeafTerms:
@@ -129,8 +125,8 @@ class _Reader:
         names = [column.name for column in read]
         for name in names:
             if names.count(name) > 1:
-                raise self.fail(f"{where}.columns", f"the column {_json(name)} is there twice")
-        rows = self._get(leaf, "rows", where, _is_count, "a whole number of rows, 0 or more")
+                raise self.fail(f"{where}.columns", f"duplicate column {_json(name)}")
+        rows = self._get(leaf, "rows", where, _is_count, "an integer number of rows, 0 or more")
         return LeafTerms(
             path=path,
             shape=self._shape(leaf, where),
@@ -162,7 +158,7 @@ class _Reader:
             "column",
             where,
             lambda each: _is_text(each) or _is_count(each),
-            "a name or a place",
+            "a name or an index",
         )
         if name is not None:
             where += f" ({_json(name)})"
@@ -195,12 +191,12 @@ class _Reader:
         if terms.min is not None and terms.max is not None and terms.min > terms.max:
             raise self.fail(
                 f"{where}.min",
-                f"expected at most max, which is {_json(terms.max)}, got {_json(terms.min)}",
+                f"expected at most max ({_json(terms.max)}), got {_json(terms.min)}",
             )
         return terms
 
     def _quantiles(self, column: dict[str, Any], where: str) -> tuple[float, ...] | None:
-        what = f"{len(LEVELS)} numbers in rising order, at the levels {_json(LEVELS)}"
+        what = f"{len(LEVELS)} ascending numbers, at the levels {_json(LEVELS)}"
         found = self._get(column, "quantiles", where, lambda each: isinstance(each, list), what)
         if found is None:
             return None
@@ -248,7 +244,7 @@ class _Reader:
         for key in thing:
             if keys is not None and key not in keys:
                 raise self.fail(
-                    where, f"unknown key {_json(key)}; the keys here are {', '.join(keys)}"
+                    where, f"unknown key {_json(key)}; valid keys are {', '.join(keys)}"
                 )
 
 
@@ -261,7 +257,7 @@ def _is_truth(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    # A whole number may be too large for a float.
+    # An integer may be too large for a float.
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)

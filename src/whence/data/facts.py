@@ -1,4 +1,4 @@
-"""What is known of one column once all of it has been seen."""
+"""Statistics of one column after reading all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nothing() -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Rows with a value beyond a limit, the first of them, and the one that lies farthest out."""
+    """Rows with a value beyond a limit: the count, the first one, and the farthest one."""
 
     rows: int = 0
     first: int | None = None
@@ -26,7 +26,11 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`sample` is sorted and finite; a row that has several values of the column (pixels) counts as one row."""
+    """Column statistics.
+
+    `sample` is sorted and finite; a row with several values of the column (pixels) counts as one
+    row.
+    """
 
     rows: int
     observed: int = 0
@@ -40,7 +44,7 @@ class Facts:
     std: float | None = None
     sample: torch.Tensor = field(default_factory=_nothing)
     runs_on: bool = False
-    """Its values only ever rise, or only ever fall, from row to row: an index or a clock."""
+    """Whether values only rise or only fall from row to row, as in an index or a clock."""
     is_whole: bool = False
     is_time: bool = False
     tally: Tally | None = None
@@ -54,7 +58,7 @@ class Facts:
 
     @property
     def independent(self) -> int:
-        """How many values may be taken as independent of each other: at most one a row, and no more than were sampled."""
+        """Number of independent values: at most one per row, at most the sample size."""
         share = self.observed / self.values if self.values else 0.0
         return min(round(self.rows * share), len(self.sample))
 
@@ -69,16 +73,16 @@ class Facts:
         return tuple(found.tolist())
 
     def share_below(self, value: float) -> float:
-        """The share of values that are smaller."""
+        """Share of smaller values."""
         return int(torch.searchsorted(self.sample, value)) / len(self.sample)
 
     def share_up_to(self, value: float) -> float:
-        """The share of values that are smaller or equal."""
+        """Share of smaller or equal values."""
         return int(torch.searchsorted(self.sample, value, right=True)) / len(self.sample)
 
 
 def runs_on(values: torch.Tensor) -> bool:
-    """True if values in the order of their rows only rise or only fall, and are many enough for that to be no accident."""
+    """Whether enough values, in row order, only rise or only fall for this not to be chance."""
     values = values[torch.isfinite(values)]
     steps = values.diff()
     if int((steps != 0).sum()) < FEWEST_FOR_ORDER:

@@ -1,4 +1,4 @@
-"""A block of values laid out for reducing: one axis along the columns, the other along their values."""
+"""A block of values laid out for reduction: one axis of columns, one axis of their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXACT_IN_SINGLE = (torch.uint8, torch.int8, torch.int16, torch.bool)
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """`along` is the axis that runs along the values of one column: 0 for tables, 1 for images."""
+    """`along` is the axis over the values of one column: 0 for tables, 1 for images."""
 
     values: torch.Tensor
     along: int
@@ -22,16 +22,16 @@ class Lanes:
         return self.values.shape[self.along]
 
     def spread(self, figures: torch.Tensor) -> torch.Tensor:
-        """One figure a column, so that it broadcasts."""
+        """Reshape one figure per column so that it broadcasts."""
         return figures[:, None] if self.along else figures
 
     def columns(self, places: torch.Tensor) -> torch.Tensor:
-        """Some columns, as (columns, values)."""
+        """Select columns, as (columns, values)."""
         some = self.values.index_select(1 - self.along, places.to(self.values.device))
         return some if self.along else some.T
 
     def with_columns(self, places: torch.Tensor, columns: torch.Tensor) -> Lanes:
-        """A copy in which some columns, as (columns, values), are others."""
+        """Copy with some columns, as (columns, values), replaced."""
         values = self.values.clone()
         if self.along:
             values[places] = columns
@@ -40,19 +40,19 @@ class Lanes:
         return Lanes(values, self.along)
 
     def picked(self, picks: torch.Tensor | None) -> torch.Tensor:
-        """Some values of every column, or all, as (values, columns)."""
+        """Select some or all values of every column, as (values, columns)."""
         values = self.values.T if self.along else self.values
         return values if picks is None else values[picks.to(values.device)]
 
     def extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The smallest and the largest value of each column; NaN if it has one."""
+        """Return the minimum and maximum of each column; NaN if it contains one."""
         if self.along:
             found = torch.aminmax(self.values, dim=1)
             return found.min, found.max
         # Folding a table in halves is twice as fast as reducing it along its long axis.
         low = high = self.values
         while len(low) > FOLDED:
-            # With an odd number the middle row is in both halves, which does no harm.
+            # With an odd number of rows the middle row is in both halves, which is harmless.
             half = (len(low) + 1) // 2
             low = torch.minimum(low[:half], low[-half:])
             high = torch.maximum(high[:half], high[-half:])
@@ -60,7 +60,7 @@ class Lanes:
 
 
 def lanes_of(block: torch.Tensor) -> Lanes:
-    """Lay out (rows, columns, inner), as floats that hold its values exactly or nearly so."""
+    """Lay out (rows, columns, inner) as floats that hold the values (nearly) exactly."""
     rows, columns, inner = block.shape
     along = int(inner > 1 and columns > 1)
     if along:

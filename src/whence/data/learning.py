@@ -1,4 +1,4 @@
-"""From a summary to the terms of a contract."""
+"""Derive the terms of a contract from a summary."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _role_of(facts: Facts, *, alone: bool) -> Role | None:
 
 
 def _numbers_the_rows(facts: Facts) -> bool:
-    """True for ids, in whatever order: whole numbers without repetition that fill their range."""
+    """Whether these are ids, in any order: integers without repetition that fill their range."""
     if (
         facts.low is None
         or facts.high is None
@@ -131,7 +131,7 @@ def _categories_of(facts: Facts) -> dict[str, float | None] | None:
 
 
 def spelled(value: Category) -> str:
-    """A category as it is written in the file."""
+    """Format a category as in the file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -140,12 +140,12 @@ def _share(count: int, total: int) -> float:
 
 
 def _grain(spread: float) -> float | None:
-    """The step to which figures are rounded: a ten-thousandth of the spread, as a power of ten."""
+    """Rounding step of figures: a ten-thousandth of the spread, as a power of ten."""
     return 10.0 ** math.floor(math.log10(spread) - 3) if 0 < spread < math.inf else None
 
 
 def _tidy(value: float, grain: float | None) -> float:
-    """Rounded to the grain or to four digits, whichever is finer."""
+    """Round to the grain or to four digits, whichever is finer."""
     digits = _decimals(value, 4)
     if grain is not None:
         digits = max(digits, round(-math.log10(grain)))
@@ -162,7 +162,7 @@ def _tidy_mean(value: float | None, std: float | None) -> float | None:
 
 
 def _tidy_down(value: float, grain: float | None) -> float:
-    """Rounded to the grain, and never up: a range that is rounded must still hold its data."""
+    """Round down to the grain: a rounded range must still contain its data."""
     digits = _decimals(value, 4) if grain is None else round(-math.log10(grain))
     tidy = round(value, digits)
     if tidy > value:

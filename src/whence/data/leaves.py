@@ -1,4 +1,4 @@
-"""The leaves of a batch, with paths as a user would write them: `[1]`, `['image']`, `.mask`, and '' for a bare array."""
+"""The leaves of a batch, with paths as in Python: `[1]`, `['image']`, `.mask`, '' for an array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Name = str | int
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An array, or a frame with its columns by name."""
+    """An array, or a frame with named columns."""
 
     path: str
     part: Part | None = None
@@ -67,7 +67,7 @@ def leaves_of(tree: Any, path: str = "") -> Iterator[Leaf]:
 
 
 def is_plain_list(tree: Any) -> bool:
-    """True for a list of numbers or words, or of rows of them: that is one array, not a structure."""
+    """Whether a list holds numbers, words or rows of them, and is thus one array."""
     if not isinstance(tree, list):
         return False
     return all(isinstance(each, PLAIN) or is_plain_list(each) for each in tree)
@@ -80,7 +80,7 @@ def is_frame(thing: Any) -> bool:
 
 
 def columns_of(thing: Any) -> list[tuple[Name, Part]] | None:
-    """The columns of a frame (pandas, polars, a structured array) by name, or None if it is not one."""
+    """Return the columns of a frame (pandas, polars, structured array) by name, or None."""
     if not is_frame(thing):
         return None
     if library_of(thing) == "pandas":
@@ -92,7 +92,7 @@ def columns_of(thing: Any) -> list[tuple[Name, Part]] | None:
 
 
 def _distinct(columns: list[tuple[Any, Part]]) -> list[tuple[Name, Part]]:
-    """Names that are not text or whole numbers are written out; the second of two alike gets a number."""
+    """Make names unique text or integers; a duplicate gets a number."""
     found: dict[Name, Part] = {}
     for name, part in columns:
         plain: Name = (

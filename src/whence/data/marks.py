@@ -1,4 +1,4 @@
-"""A number that stands for what is missing: -9999 in a column of measurements."""
+"""Placeholder values for missing data, such as -9999 in a column of measurements."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ class Mark:
     count: int
     rows: int
     low: float
-    """The lowest and the highest of all others."""
+    """Minimum and maximum of all other values."""
     high: float
 
     def is_told_apart_by(self, number: float) -> bool:
-        """Whether a comparison with a number finds it, and nothing else."""
+        """Whether comparing with the value selects exactly the placeholders."""
         return self.value <= number <= self.low or self.high <= number <= self.value
 
     def text(self, name: str) -> str:
         share = f"{self.count} of {self.rows} rows"
-        return f"{name} is {self.value:g} in {share}, and from {self.low:.3g} to {self.high:.3g} elsewhere"
+        return (
+            f"{name} is {self.value:g} in {share}, and between {self.low:.3g} and "
+            f"{self.high:.3g} in the others"
+        )
 
 
 WHY = (
-    "One number again and again, far from all others, is what somebody writes where nothing was measured. "
-    "The network takes it for a measurement, and it is larger than all of them together."
+    "A repeated value far from all others usually marks missing measurements. The network "
+    "treats it as a measurement, and its magnitude exceeds all real ones."
 )
-FIX = "Put the mean in its place, or leave the rows out, before anything is scaled."
+FIX = "Impute the marked values (for example with the mean), or drop their rows, before scaling."
 
 
 def mark_in(facts: Facts) -> Mark | None:
-    """A number that a column of measurements has again and again, far from all others."""
+    """Find a value that a column of measurements repeats, far from all other values."""
     sample = facts.sample
     for mark in (facts.low, facts.high):
         rest = sample[sample != mark]
         count = len(sample) - len(rest)
-        # Zero is what sequences are padded with, and what a feature is that does not apply.
+        # Zero is usual for padding and for features that do not apply.
         if not mark or len(rest) < FEWEST or not FEWEST_MARKS <= count <= MOST_MARKS * len(sample):
             continue
         low, high = float(rest[0]), float(rest[-1])
@@ -55,5 +58,5 @@ def mark_in(facts: Facts) -> Mark | None:
 
 
 def _is_measured(rest: torch.Tensor) -> bool:
-    """Nearly all of them differ."""
+    """Whether nearly all values differ."""
     return float((rest.diff() > 0).double().mean()) > 0.9

@@ -1,4 +1,4 @@
-"""Running figures of columns of numbers: one pass in blocks that stay in the cache, sums in double precision."""
+"""Running statistics of numeric columns: one pass in cache-sized blocks, sums in float64."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from whence.data.sampling import Sample
 from whence.data.tally import Tally, count_all, merged
 
 BLOCK = 250_000
-"""Values in a block. Measured: a block of 0.8 MB is read three times for the price of one and a half."""
+"""Values per block. Measured: reading a block of 0.8 MB three times costs one and a half reads."""
 NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What to count rows beyond, for each column."""
+    """The limits of each column beyond which rows are counted."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
 
 
 class Numbers:
-    """Columns of numbers, as blocks of (rows, columns, inner): a table has an inner size of 1, an image its pixels."""
+    """Numeric columns, as blocks of (rows, columns, inner).
+
+    `inner` is 1 for a table and the number of pixels for images.
+    """
 
     def __init__(
         self, columns: int, *, is_whole: bool, is_time: bool = False, limits: Limits | None = None
@@ -52,11 +55,11 @@ class Numbers:
 
     @property
     def observed(self) -> torch.Tensor:
-        """How many values of each column are finite."""
+        """Number of finite values of each column."""
         return self.values - self.missing - self.infinite
 
     def add(self, values: torch.Tensor) -> None:
-        """Take in (rows, columns, inner)."""
+        """Add a block of (rows, columns, inner)."""
         rows, columns, inner = values.shape
         step = max(1, BLOCK // max(1, columns * inner))
         for start in range(0, rows, step):
@@ -89,7 +92,7 @@ class Numbers:
     def _without_nonfinite(
         self, lanes: Lanes, low: torch.Tensor, high: torch.Tensor, inner: int
     ) -> tuple[Lanes, torch.Tensor, torch.Tensor]:
-        """Count what is not finite; in the sums the shift, which weighs nothing, stands in for it."""
+        """Count non-finite values and replace them by the shift, which adds 0 to the sums."""
         places = (~torch.isfinite(high - low)).nonzero().reshape(-1)
         here = places.cpu()
         values = lanes.columns(places)
@@ -122,7 +125,7 @@ class Numbers:
         if values.dtype is torch.float32 and not bool(torch.isfinite(squares).all()):
             self._add_moments(Lanes(values.to(torch.float64), along))
             return
-        # The shift as it was rounded to the block's precision is what was taken off.
+        # Use the shift as rounded to the block's precision, since that was subtracted.
         rounding = shift.to("cpu", torch.float64) - self.shift
         count = lanes.length
         total64, squares64 = total.to("cpu", torch.float64), squares.to("cpu", torch.float64)
@@ -156,7 +159,7 @@ class Numbers:
             if not len(where):
                 continue
             values = lanes.columns(where).to("cpu", torch.float64)
-            # What is not finite is counted for itself, and lies on neither side.
+            # Non-finite values are counted separately and are on neither side.
             values = torch.where(
                 torch.isfinite(values), values, -torch.inf if compare is torch.gt else torch.inf
             )
@@ -171,7 +174,7 @@ class Numbers:
             farthest[where] = torch.where(fresh[where], self.rows + ends // inner, farthest[where])
 
     def merge(self, other: Numbers) -> None:
-        """Take over another's figures; its rows come after these."""
+        """Merge another instance, whose rows follow these."""
         for tally, more in zip(self.tallies, other.tallies, strict=False):
             tally.merge(more, self.rows)
         for mine, its in (
@@ -209,7 +212,7 @@ class Numbers:
         self.values += other.values
 
     def collapse(self) -> None:
-        """All columns as one, as when a later batch has another number of them."""
+        """Merge all columns into one, for a later batch with another number of columns."""
         if self.columns == 1:
             return
         whole = Numbers(1, is_whole=self.is_whole, is_time=self.is_time)
@@ -237,7 +240,7 @@ class Numbers:
         self.__dict__.update(whole.__dict__)
 
     def facts(self) -> list[Facts]:
-        """What is known of each column."""
+        """Return the statistics of each column."""
         sample = self.sample.values().T.contiguous()
         found = []
         for place in range(self.columns):
@@ -282,7 +285,7 @@ class Numbers:
     def _mean_and_std(self, place: int, observed: int) -> tuple[float | None, float | None]:
         if not observed or self.shift is None:
             return None, None
-        # What is not finite was replaced by the shift and adds nothing to either sum.
+        # Non-finite values were replaced by the shift and add nothing to either sum.
         offset = float(self.total[place]) / observed
         mean = float(self.shift[place]) + offset
         squares = float(self.squares[place]) / observed
@@ -291,7 +294,7 @@ class Numbers:
 
 
 def _note_first(first: torch.Tensor, mask: torch.Tensor, row: int, inner: int) -> None:
-    """For each column, a line of the mask: the row of its first hit, unless there was one before."""
+    """Record, for each column of the mask, the row of its first hit."""
     fresh = (first == NEVER) & mask.any(1).cpu()
     first[fresh] = row + mask.to(torch.uint8).argmax(1).cpu()[fresh] // inner
 

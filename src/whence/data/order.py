@@ -1,4 +1,4 @@
-"""Columns without names that have changed places: each looks like another of the contract's."""
+"""Unnamed columns that swapped places: each resembles another column of the contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find_swaps(
     departing: list[int],
     fitted: int,
 ) -> Sighting | None:
-    """The permutation among departing columns that explains all of them, if there is exactly one."""
+    """Find the one permutation of departing columns that explains all of them."""
     if not 2 <= len(departing) <= MOST_COMPARED:
         return None
     source: dict[int, int] = {}
@@ -35,7 +35,7 @@ def find_swaps(
         return None
     shown = ", ".join(f"{place} looks like {other}" for place, other in list(source.items())[:4])
     many = len(source) > 4
-    message = f"{prefix(leaf)}columns have changed places: {shown}" + (
+    message = f"{prefix(leaf)}columns have swapped places: {shown}" + (
         f" ({len(source)} columns)" if many else ""
     )
     if source == {0: 2, 2: 0} and len(columns) == 3:

@@ -1,4 +1,4 @@
-"""Values where there were none: beyond the range, missing, infinite, and columns that no longer vary."""
+"""Out-of-range, missing and infinite values, and columns that became constant."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from whence.data.terms import LEVELS, ColumnTerms
 from whence.finding import Severity
 
 SLACK = 0.5
-"""Of a spread: a new largest value may lie that far beyond the old one."""
+"""Tolerance in spreads for a new maximum beyond the old one."""
 FEWEST_FOR_FAR = 100
 FAR = 30
-"""Of the whole width: no column that ended close to its body goes on that far."""
+"""Tolerance in range widths: no column that ended close to its body extends this far."""
 NARROW = 6
 
 
 def limits_of(columns: tuple[ColumnTerms, ...]) -> Limits:
-    """Beyond what rows are counted while the data are read."""
+    """The limits beyond which rows are counted while reading."""
     low, high = [], []
     for each in columns:
         slack = each.tolerance if each.tolerance is not None else SLACK * each.spread
@@ -58,7 +58,7 @@ def compare_range(
 
 
 def _widths(terms: ColumnTerms, value: float) -> float:
-    """How far outside, in widths of the range."""
+    """Distance outside the range, in widths of the range."""
     low = terms.min if terms.min is not None else value
     high = terms.max if terms.max is not None else value
     beyond = max(value - high, low - value)
@@ -79,7 +79,7 @@ def _gravity(
 
 
 def _chance_of_extreme(terms: ColumnTerms, facts: Facts, *, side: str, fitted: int) -> float:
-    """How likely a value as far out as the farthest is, by the tail that the contract's quantiles show."""
+    """Probability of the farthest value under the tail of the contract's quantiles."""
     if terms.quantiles is None or fitted < 2 or terms.min is None or terms.max is None:
         return 0.0
     q1, q5, q25, q50, q75, q95, q99 = terms.quantiles
@@ -100,7 +100,7 @@ def _chance_of_extreme(terms: ColumnTerms, facts: Facts, *, side: str, fitted: i
             sampled=terms.sampled(fitted),
         )
         return chance.of_value(value, tail, max(facts.observed, 1))
-    # Much of the column sits on its bound, so that there is no tail to go by.
+    # Much of the column is at its bound, so there is no tail to extrapolate.
     on_bound = at_99 == end == 0 and q95 > q5 and fitted >= FEWEST_FOR_FAR
     return 2 * chance.HARDLY if on_bound and 0 < FAR * width < value else 0.0
 
@@ -112,7 +112,7 @@ def _likely(terms: ColumnTerms, facts: Facts) -> str:
     if terms.min >= -0.05 and 0.5 < terms.max <= 1.05 and low >= 0 and 2 < high <= 255:
         return "probably not divided by 255"
     if looks_standardised(terms):
-        return "perhaps not standardised"
+        return "possibly not standardised"
     return ""
 
 
@@ -125,7 +125,10 @@ def looks_standardised(terms: ColumnTerms) -> bool:
 def compare_missing(
     leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
 ) -> Iterator[Sighting]:
-    """Missing and infinite values. One is certain where there were none; where there were some, only many more are."""
+    """Check missing and infinite values.
+
+    If the contract has none, one is enough; otherwise only a large increase counts.
+    """
     for kind, allowed, count, first in (
         (Kind.MISSING, terms.missing, facts.missing, facts.first_missing),
         (Kind.INFINITE, terms.infinite, facts.infinite, facts.first_infinite),
@@ -154,7 +157,10 @@ def _is_much_more(share: float, allowed: float, rows: int, fitted: int) -> bool:
 def compare_constancy(
     leaf: str, terms: ColumnTerms, facts: Facts, fitted: int | None
 ) -> Iterator[Sighting]:
-    """A column that varied and does so no longer. The quantiles bound how much of the contract's sat on one value."""
+    """Check for a column that became constant.
+
+    The quantiles bound how much of the contract's column had a single value.
+    """
     if facts.low is None or facts.low != facts.high or fitted is None:
         return
     if terms.min is None or terms.max is None or terms.min == terms.max or terms.quantiles is None:

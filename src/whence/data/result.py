@@ -1,4 +1,4 @@
-"""The outcome of a check: the answer first."""
+"""The result of a check, verdict first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence.finding import Severity
 
 
 class ContractBroken(AssertionError):
-    """Data do not keep their contract. `result` has all there is to know."""
+    """The data break their contract. `result` has the details."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(str(result))
@@ -21,7 +21,7 @@ class ContractBroken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What departs, gravest first. Notes (severity `info`) are among the departures and break nothing."""
+    """Departures, most severe first. Notes (severity `info`) do not break the contract."""
 
     departures: list[Departure]
     rows: int = 0
@@ -52,6 +52,6 @@ class Result:
         return f"contract broken: {said}; {checked}"
 
     def raise_if_broken(self) -> None:
-        """Raise ContractBroken unless the contract is kept."""
+        """Raise ContractBroken if the contract is broken."""
         if not self.ok:
             raise ContractBroken(self)

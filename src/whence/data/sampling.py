@@ -1,7 +1,8 @@
-"""A bounded sample of a stream, chosen by arithmetic on row numbers: the same rows every time, and no random stream is touched.
+"""A bounded sample of a stream, chosen by row number: reproducible, without random streams.
 
-The stream is cut into strata of equal width and one row of each is taken, at a place that a hash decides, so that a pattern
-that repeats every so many rows is not met in step. When the sample is full, every other row leaves and strata double.
+The stream is cut into strata of equal width. A hash picks one row per stratum, so that a periodic
+pattern does not align with the sample. When the sample is full, every other row is dropped and the
+strata double.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Sample:
         self._chunks: list[torch.Tensor] = []
 
     def picks(self, length: int) -> torch.Tensor | None:
-        """Which of the next `length` observations to take; None for all of them."""
+        """Pick some of the next `length` observations; None for all of them."""
         if self.width == 1:
             return None
         strata = torch.arange(self.seen // self.width, (self.seen + length - 1) // self.width + 1)
@@ -30,7 +31,7 @@ class Sample:
         return places[(places >= self.seen) & (places < self.seen + length)] - self.seen
 
     def add(self, values: torch.Tensor, picks: torch.Tensor | None, length: int) -> None:
-        """Take what was picked, as (picked, columns)."""
+        """Add the picked observations, as (picked, columns)."""
         rows = torch.arange(length) if picks is None else picks
         self._strata.append((rows + self.seen) // self.width)
         self._chunks.append(values.to("cpu", torch.float64, copy=True))
@@ -39,7 +40,7 @@ class Sample:
         self._keep_within_bounds()
 
     def values(self) -> torch.Tensor:
-        """What was taken, in the order of the stream, as (taken, columns)."""
+        """Return the sample in stream order, as (taken, columns)."""
         if len(self._chunks) != 1:
             self._chunks = [
                 torch.cat([torch.empty(0, self.columns, dtype=torch.float64), *self._chunks])
@@ -59,7 +60,7 @@ class Sample:
         self._keep_within_bounds()
 
     def collapse(self) -> None:
-        """All columns as one."""
+        """Merge all columns into one."""
         values = self.values().reshape(-1, 1)
         step = max(1, -(-len(values) // MOST_SAMPLED))
         self._chunks = [values[::step]]
@@ -83,7 +84,7 @@ class Sample:
 
 
 def _scatter(numbers: torch.Tensor, width: int) -> torch.Tensor:
-    """A number below `width` for each number: a multiplicative hash, which wraps around at 64 bits."""
+    """Hash each number to one below `width`; the multiplication wraps around at 64 bits."""
     mixed = (numbers + width) * 6364136223846793005 + 1442695040888963407
     mixed = (mixed ^ (mixed >> 29)) * 2862933555777941757
     return ((mixed >> 33) & 0x3FFFFFFF) % width

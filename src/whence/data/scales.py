@@ -1,4 +1,4 @@
-"""Columns whose distribution is another one, and the map that would explain it: a scale, a shift, a logarithm."""
+"""Columns with a changed distribution, and a map that explains it: scale, shift or logarithm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FACTORS = (100.0, 1e3, 1e6, 1e9, 60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """value = slope * contract + offset, and how far the quantiles are from it, in spreads of the data."""
+    """value = slope * contract + offset, and the distance of the quantiles from it, in spreads."""
 
     slope: float
     offset: float
@@ -41,7 +41,10 @@ class Line:
 
 
 def distance(terms: ColumnTerms, facts: Facts) -> float:
-    """The largest gap between the two cumulative distributions at the contract's quantiles, ties and rounding granted."""
+    """Largest gap between the cumulative distributions at the contract's quantiles.
+
+    Ties and rounding count in favour of no gap.
+    """
     if terms.quantiles is None or not len(facts.sample):
         return 0.0
     found = 0.0
@@ -53,7 +56,7 @@ def distance(terms: ColumnTerms, facts: Facts) -> float:
 
 
 def is_another(terms: ColumnTerms, facts: Facts, fitted: int, doubt: float = 1.0) -> bool:
-    """True if chance does not explain the difference between the distributions. Less `doubt`, less evidence."""
+    """Whether chance cannot explain the difference. A smaller `doubt` needs less evidence."""
     old, new = terms.sampled(fitted), facts.independent
     if distance(terms, facts) > doubt * chance.of_distance(old, new):
         return True
@@ -65,7 +68,7 @@ def is_another(terms: ColumnTerms, facts: Facts, fitted: int, doubt: float = 1.0
 def compare_distribution(
     leaf: str, terms: ColumnTerms, facts: Facts, fitted: int, doubt: float = 1.0
 ) -> Sighting | None:
-    """The story of a column that is distributed otherwise; None if it is not, or not by much."""
+    """Explain a column whose distribution differs; None if it does not, or only slightly."""
     if terms.quantiles is None:
         return _compare_moments(leaf, terms, facts, fitted)
     if not is_another(terms, facts, fitted, doubt):
@@ -83,7 +86,7 @@ def compare_distribution(
         and _is_whole(facts.sample.tolist())
         and not _is_whole(terms.quantiles)
     ):
-        said = "probably rounded to whole numbers"
+        said = "probably rounded to integers"
         return Sighting(leaf, terms.name, Kind.DISTRIBUTION, Severity.WARNING, said, numbers)
     if line is None or line.misfit > min(0.5, 0.1 + 4 * noise):
         found = _logarithm(leaf, terms, data, noise, line)
@@ -128,7 +131,7 @@ def _told(leaf: str, terms: ColumnTerms, facts: Facts, line: Line, moved: float)
 
 
 def _compare_moments(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int) -> Sighting | None:
-    """Without quantiles mean and deviation have to do, and only what is plain is said."""
+    """Compare mean and deviation if there are no quantiles; report only clear differences."""
     rows = facts.independent
     if rows < FEWEST_TO_BIN or fitted < FEWEST_TO_BIN or not facts.std or facts.mean is None:
         return None
@@ -152,7 +155,7 @@ def _compare_moments(leaf: str, terms: ColumnTerms, facts: Facts, fitted: int) -
 
 
 def _fit(contract: tuple[float, ...], data: tuple[float, ...]) -> Line | None:
-    """Least squares through the quantiles."""
+    """Fit least squares through the quantiles."""
     middle, centre = sum(contract) / len(contract), sum(data) / len(data)
     width = sum((each - middle) ** 2 for each in contract)
     spread = (data[-1] - data[0]) / 3.29
@@ -169,13 +172,13 @@ def _fit(contract: tuple[float, ...], data: tuple[float, ...]) -> Line | None:
 def _logarithm(
     leaf: str, terms: ColumnTerms, data: tuple[float, ...], noise: float, plain: Line | None
 ) -> Sighting | None:
-    """The contract's is the logarithm of the data, or the other way round; possibly scaled after it."""
+    """Whether one side is the logarithm of the other, possibly scaled afterwards."""
     assert terms.quantiles is not None
     contract, seen = terms.quantiles[BODY], data[BODY]
     worst = plain.misfit if plain is not None else math.inf
     for source, target, story in (
         (seen, contract, "was probably not applied"),
-        (contract, seen, "was applied, which the contract's data had not"),
+        (contract, seen, "was applied, but not to the contract's data"),
     ):
         for name, function in LOGARITHMS:
             mapped = _mapped(function, source)
@@ -207,7 +210,7 @@ def _mapped(
 
 
 def _cause(terms: ColumnTerms, facts: Facts, line: Line) -> str:
-    """What was probably left out, or done once too often."""
+    """Name the preprocessing that was probably omitted or applied twice."""
     spread = (facts.std or 0.0) or 1.0
     plain = abs(line.offset) < 0.1 * spread or abs(line.offset) < 0.02 * line.slope
     if plain and _near(line.slope, 1 / 255):
@@ -217,7 +220,7 @@ def _cause(terms: ColumnTerms, facts: Facts, line: Line) -> str:
     if plain and _near(line.slope, 255):
         return "probably not divided by 255"
     if _near(line.slope, 127.5) and _near(line.offset, 127.5):
-        return "probably not brought from 0..255 to -1..1"
+        return "probably not rescaled from 0..255 to -1..1"
     if (
         terms.min is not None
         and terms.max is not None
@@ -227,11 +230,11 @@ def _cause(terms: ColumnTerms, facts: Facts, line: Line) -> str:
         return "a MinMaxScaler was probably not applied"
     for factor in FACTORS:
         if plain and _near(line.slope, factor):
-            return f"probably another unit, {factor:,.0f} times smaller"
+            return f"probably in another unit, {factor:,.0f} times smaller"
         if plain and _near(line.slope, 1 / factor):
-            return f"probably another unit, {factor:,.0f} times larger"
+            return f"probably in another unit, {factor:,.0f} times larger"
     if facts.mean is not None and facts.std and abs(facts.mean) < 0.15 and 0.85 < facts.std < 1.15:
-        return "they were probably standardised, which the contract's data were not"
+        return "probably standardised, unlike the contract's data"
     return ""
 
 
@@ -248,7 +251,7 @@ def _grain(terms: ColumnTerms, value: float) -> float:
 
 
 def _squares(terms: ColumnTerms, facts: Facts, old: int, new: int) -> float:
-    """A chi-square of the two samples in the bins between the contract's quantiles; 0 where ties make bins uncertain."""
+    """Chi-square of both samples between the contract's quantiles; 0 if ties blur the bins."""
     assert terms.quantiles is not None
     if int((facts.sample.diff() == 0).sum()) > len(facts.sample) / 2:
         return 0.0
@@ -271,6 +274,6 @@ def _squares(terms: ColumnTerms, facts: Facts, old: int, new: int) -> float:
 
 
 def _between(shares: list[float], place: int) -> float:
-    """The share that lies between two of the edges, or beyond the first or the last."""
+    """Share between two of the edges, or beyond the first or the last."""
     upper = shares[place] if place < len(shares) else 1.0
     return upper - (shares[place - 1] if place else 0.0)

@@ -1,4 +1,4 @@
-"""What arrives when a model is served, brought to the contract's form: one sample, one row, a dict of columns, a bare array."""
+"""Serving requests in the contract's form: one sample, one row, a dict of columns, an array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.data.terms import LeafTerms, Terms
 
 
 def is_sample_of(leaves: list[Leaf], terms: Terms) -> bool:
-    """True if every leaf lacks exactly the batch axis that the contract has."""
+    """Whether every leaf lacks exactly the contract's batch axis."""
     known = [(leaf, terms.leaves[leaf.path]) for leaf in leaves if leaf.path in terms.leaves]
     rows = [
         (leaf, each.shape) for leaf, each in known if each.has_batch_axis and each.shape is not None
@@ -25,7 +25,7 @@ def is_sample_of(leaves: list[Leaf], terms: Terms) -> bool:
 
 
 def row_by_name(data: Any, terms: Terms) -> Leaf | None:
-    """A dict of columns, or one row of a frame, where the contract is of a frame; None for anything else."""
+    """Convert a dict of columns or one row to the contract's frame; None for anything else."""
     expected = terms.leaves.get("")
     if expected is None or not expected.is_frame:
         return None
@@ -38,7 +38,7 @@ def row_by_name(data: Any, terms: Terms) -> Leaf | None:
 
 
 def _column(value: Any) -> Part:
-    """A column as it is, or the one value of a row: its type is Python's, and says nothing."""
+    """Return a column, or the single value of a row, whose Python type carries no information."""
     if is_array(value) or isinstance(value, list):
         part = read(value)
         return part if part.shape else replace(part.as_one_row(), dtype_matters=False)
@@ -46,7 +46,7 @@ def _column(value: Any) -> Part:
 
 
 def in_form(leaves: list[Leaf], terms: Terms) -> list[Leaf]:
-    """Arrays for frames and frames for arrays, column by column in their order, where the numbers of columns agree."""
+    """Convert arrays to frames and back, column by column, if the numbers of columns agree."""
     return [
         _in_form(leaf, terms.leaves[leaf.path]) if leaf.path in terms.leaves else leaf
         for leaf in leaves

@@ -1,4 +1,4 @@
-"""From whatever holds data (arrays, frames, structures, datasets, loaders, generators) to batches of leaves, one at a time."""
+"""Iterate any data (arrays, frames, structures, datasets, loaders, generators) as batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IsSample = Callable[[list[Leaf]], bool]
 
 
 def batches_of(data: Any, is_sample: IsSample) -> Iterator[list[Leaf]]:
-    """Go through data once. `is_sample` decides, where it is open, whether something is one sample or a batch of them."""
+    """Iterate the data once. `is_sample` decides ambiguous cases: one sample, or a batch."""
     if isinstance(data, TensorDataset):
         yield list(leaves_of(data.tensors))
     elif isinstance(data, DataLoader) and data.batch_sampler is not None:
@@ -54,7 +54,7 @@ def batches_of(data: Any, is_sample: IsSample) -> Iterator[list[Leaf]]:
 
 
 def _sizes(loader: DataLoader[Any]) -> Iterator[int | None]:
-    """Of how many samples each batch is made, as far as that can be told beforehand."""
+    """Number of samples per batch, as far as it is known beforehand."""
     known = type(loader.batch_sampler) is BatchSampler and loader.batch_size is not None
     total = len(loader.sampler) if known and isinstance(loader.sampler, Sized) else None
     for number in itertools.count():
@@ -63,16 +63,19 @@ def _sizes(loader: DataLoader[Any]) -> Iterator[int | None]:
 
 
 class BatchReader:
-    """Reads what a loader delivers. Some collate functions leave samples as they are, or sort their parts into one list each: images of
-    many sizes, and boxes."""
+    """Read what a loader yields.
+
+    Some collate functions keep samples as they are, or sort their parts into one list each: images
+    of many sizes, and boxes.
+    """
 
     def __init__(self, collate: Any) -> None:
         self._puts_together = collate is default_collate
         self._sorts: bool | None = None
-        """Known from the first batch that can be read in one way only: two lists of two may be either."""
+        """Set by the first unambiguous batch: two lists of two may be either."""
 
     def read(self, batch: Any, size: int | None) -> Iterator[list[Leaf]]:
-        """A batch that was made of so many samples."""
+        """Read a batch made of this many samples."""
         if (
             size is None
             or self._puts_together
@@ -99,7 +102,7 @@ class BatchReader:
 
 
 def _leaves_at(parts: list[Any], number: int) -> list[Leaf]:
-    """Of one sample, whose parts are at the same place of several lists."""
+    """Collect one sample, whose parts are at the same index of several lists."""
     return [
         leaf
         for place, each in enumerate(parts)
@@ -108,7 +111,10 @@ def _leaves_at(parts: list[Any], number: int) -> list[Leaf]:
 
 
 def _are_alike(samples: Sequence[Any]) -> bool:
-    """Dicts with the same keys, tuples of one length, or objects of one dataclass; arrays may be the parts of one batch."""
+    """Whether things are dicts with the same keys, tuples of one length, or of one dataclass.
+
+    Arrays may instead be the parts of one batch.
+    """
     first = samples[0]
     if any(type(each) is not type(first) for each in samples):
         return False
@@ -120,7 +126,10 @@ def _are_alike(samples: Sequence[Any]) -> bool:
 
 
 def is_one_batch(data: Any) -> bool:
-    """True for an array, a frame or a structure of them; a list of structures is a list of batches."""
+    """Whether a thing is an array, a frame or a structure of them.
+
+    A list of structures is a list of batches.
+    """
     if (
         is_array(data)
         or is_frame(data)
@@ -138,7 +147,7 @@ def is_one_batch(data: Any) -> bool:
 
 
 def looks_like_sample(leaves: list[Leaf]) -> bool:
-    """A guess at one item of a stream: a sample has a plain number in it, or leaves of different lengths."""
+    """Guess whether an item of a stream is a sample: it has a plain number, or uneven leaves."""
     if any(not leaf.shape for leaf in leaves):
         return True
     return len({leaf.rows for leaf in leaves}) > 1
@@ -162,7 +171,7 @@ def _chain(first: list[Leaf], rest: Iterator[list[Leaf]]) -> Iterator[list[Leaf]
 
 
 def _stacked(samples: Iterator[list[Leaf]]) -> Iterator[list[Leaf]]:
-    """Samples as batches where they have the same leaves and shapes, else as batches of one."""
+    """Batch samples with the same leaves and shapes; others become batches of one."""
     waiting: list[list[Leaf]] = []
     for sample in samples:
         waiting.append(sample)
@@ -214,7 +223,7 @@ def _stack_leaf(leaves: list[Leaf]) -> Leaf | None:
 
 
 def _is_gap(part: Part) -> bool:
-    """True for a None among words, which by itself reads as a missing number."""
+    """Whether None occurs among words; on its own it would read as a missing number."""
     return part.numbers is not None and not part.shape and bool(torch.isnan(part.numbers))
 
 
@@ -227,7 +236,7 @@ def _common_dtype(parts: list[Part]) -> str | None:
 
 @contextmanager
 def random_streams_kept(data: Any) -> Iterator[None]:
-    """Going through a loader draws from torch's generators, and a dataset that augments from any: put all back afterwards."""
+    """Restore all random states: loaders draw from torch's generators, augmentations from any."""
     generators = [each for each in _generators_of(data) if isinstance(each, torch.Generator)]
     own = [each.get_state() for each in generators]
     plain, tensors = random.getstate(), random_state()

@@ -1,4 +1,4 @@
-"""Leaves, columns, shapes and types: what is certain from the first row on."""
+"""Leaves, columns, shapes and types: departures that one row proves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whence.finding import Severity
 
 
 def compare_leaves(terms: Terms, summary: Summary) -> Iterator[Sighting]:
-    """Leaves that are missing or that nobody expects."""
+    """Check for missing and unexpected leaves."""
     for path, leaf in terms.leaves.items():
         if path not in summary.leaves and not leaf.is_optional:
             yield _leaf_sighting(
@@ -33,14 +33,17 @@ def compare_shape(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
         what = _misfit(terms.shape, whole)
         if what is None:
             continue
-        message = f"{named(terms.path)} has shape {written(whole)} where the contract has {written(terms.shape)}: {what}"
+        message = (
+            f"{named(terms.path)} has shape {written(whole)}, but the contract has "
+            f"{written(terms.shape)}: {what}"
+        )
         numbers = {"shape": whole, "contract": terms.shape}
         yield _leaf_sighting(terms.path, Kind.SHAPE, Severity.ERROR, message, numbers, row)
         return
     if leaf.uneven is not None and terms.has_batch_axis:
         row, length, others = leaf.uneven
         message = (
-            f"{named(terms.path)} has {length} rows in a batch where the first leaf has {others}"
+            f"{named(terms.path)} has {length} rows in a batch, but the first leaf has {others}"
         )
         yield _leaf_sighting(
             terms.path,
@@ -54,7 +57,7 @@ def compare_shape(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
 
 def _misfit(contract: tuple[int | str, ...], shape: tuple[int | str, ...]) -> str | None:
     if len(shape) != len(contract):
-        return f"{len(shape)} axes for {len(contract)}"
+        return f"{len(shape)} axes instead of {len(contract)}"
     wrong = [
         axis
         for axis, (size, wanted) in enumerate(zip(shape, contract, strict=True))
@@ -63,14 +66,14 @@ def _misfit(contract: tuple[int | str, ...], shape: tuple[int | str, ...]) -> st
     if not wrong:
         return None
     if len(shape) == 4 and shape[3] == contract[1] and shape[3] != shape[1]:
-        return "the channels come last"
+        return "the channels are last"
     if sorted(map(str, shape[1:])) == sorted(map(str, contract[1:])):
         return "its axes are in another order"
-    return ", ".join(f"axis {axis} is {shape[axis]}, not {contract[axis]}" for axis in wrong)
+    return ", ".join(f"axis {axis} has size {shape[axis]}, not {contract[axis]}" for axis in wrong)
 
 
 def compare_columns(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
-    """The columns of a frame by name: missing, unexpected, in another order."""
+    """Check a frame's columns by name: missing, unexpected, in another order."""
     if leaf.frame is None or not terms.is_frame:
         return
     wanted: list[Name] = [column.name for column in terms.columns if column.name is not None]
@@ -89,8 +92,8 @@ def compare_columns(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
         moved = [(one, other) for one, other in zip(here, there, strict=True) if one != other]
         one, other = moved[0]
         message = (
-            f"{prefix(terms.path)}columns are in another order: {one!r} stands where the contract has {other!r}"
-            + (f", {len(moved)} columns in all" if len(moved) > 2 else "")
+            f"{prefix(terms.path)}columns are in another order: found {one!r} where the "
+            f"contract has {other!r}" + (f", {len(moved)} columns in all" if len(moved) > 2 else "")
         )
         yield _leaf_sighting(
             terms.path, Kind.ORDER, Severity.ERROR, message, {"order": here, "contract": there}
@@ -100,7 +103,10 @@ def compare_columns(terms: LeafTerms, leaf: LeafSummary) -> Iterator[Sighting]:
 def compare_dtype(
     path: str, column: Name | None, dtype: str | None, array: ArraySummary
 ) -> Iterator[Sighting]:
-    """A type that is not the contract's. Where columns have types of their own (frames), only its kind is grave."""
+    """Check the type.
+
+    Where columns have types of their own (frames), only another kind of type is severe.
+    """
     if dtype is None or not array.dtype_matters:
         return
     for found, row in array.dtypes.items():
@@ -111,13 +117,13 @@ def compare_dtype(
             Severity.ERROR if grave and not _is_loose(found, dtype, column) else Severity.WARNING
         )
         yield Sighting(
-            path, column, Kind.DTYPE, severity, f"{found} where the contract has {dtype}", {}, row
+            path, column, Kind.DTYPE, severity, f"{found}, but the contract has {dtype}", {}, row
         )
         return
 
 
 def _is_loose(found: str, dtype: str, column: Name | None) -> bool:
-    """In a frame, whole numbers become floats as soon as one is missing, and text has several types."""
+    """Group types: in a frame, missing integers make floats, and text has many types."""
     families = {_family(found), _family(dtype)}
     return column is not None and families in ({"int", "float"}, {"int", "bool"}, {"text"})
 
@@ -137,7 +143,7 @@ def _family(dtype: str) -> str:
 
 
 def values_comparable(terms: LeafTerms, leaf: LeafSummary) -> bool:
-    """False if figures of these columns would be figures of something else."""
+    """Whether these columns' statistics are comparable with the contract's."""
     if terms.is_frame:
         return leaf.frame is not None
     if leaf.array is None:

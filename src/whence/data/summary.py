@@ -1,4 +1,4 @@
-"""What a stream of batches looks like: fed one batch at a time, merged with others, never holding on to the data.
+"""Summary of a stream of batches: fed one batch at a time, mergeable, keeps no data.
 
 summary = Summary()
 for batch in loader:
@@ -36,13 +36,13 @@ class ArraySummary:
 
     limits: LimitsOf = no_limits
     name: Name | None = None
-    """Of a column of a frame."""
+    """The column's name, if this is a column of a frame."""
     rows: int = 0
     dtypes: dict[str, int] = field(default_factory=dict)
-    """Each type seen, and the row where it came first."""
+    """Each type, and the row where it first occurs."""
     dtype_matters: bool = True
     shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """Each shape without its first axis, and the row where it came first."""
+    """Each shape without its first axis, and the row where it first occurs."""
     numbers: Numbers | None = None
     tally: Tally | None = None
     declared: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class ArraySummary:
     by_column: bool = False
 
     def add(self, part: Part) -> None:
-        """Take in the next batch's. What cannot be read is noted, and does not raise."""
+        """Add the array of the next batch. An unreadable one is recorded; nothing is raised."""
         self.dtypes.setdefault(part.dtype, self.rows)
         self.dtype_matters &= part.dtype_matters
         if len(self.shapes) < MOST_SHAPES:
@@ -120,7 +120,7 @@ class ArraySummary:
         self.rows += other.rows
 
     def facts(self) -> list[Facts]:
-        """Of each column: several for a table, one for anything else, none if nothing could be read."""
+        """Statistics per column: several for a table, one for other arrays, none if unreadable."""
         if self.numbers is not None:
             return self.numbers.facts()
         if self.tally is None:
@@ -139,7 +139,7 @@ class ArraySummary:
 
 
 def as_columns(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """See a tensor as (rows, columns, inner), and say whether its columns are meant one by one.
+    """View a tensor as (rows, columns, inner), and say whether its columns are separate.
 
     The last axis of a table and the channels of a batch of images are; anything else is one column.
     """
@@ -159,15 +159,15 @@ def first_missing(words: Any) -> int:
 
 @dataclass(slots=True)
 class LeafSummary:
-    """One leaf of every batch: an array, or the columns of a frame by name."""
+    """One leaf of every batch: an array, or a frame's columns by name."""
 
     limits: LimitsOf = no_limits
     rows: int = 0
     batches: int = 0
     is_even: bool = True
-    """Its first axis was as long as the first leaf's in every batch."""
+    """Whether its first axis matched the first leaf's in every batch."""
     uneven: tuple[int, int, int] | None = None
-    """The first batch where it was not: the row, its length there, the first leaf's."""
+    """The first mismatching batch: its row, its length, the first leaf's length."""
     has_rows: bool = True
     array: ArraySummary | None = None
     frame: dict[Name, ArraySummary] | None = None
@@ -206,7 +206,7 @@ class LeafSummary:
 
 @dataclass(slots=True)
 class Summary:
-    """All leaves of all batches. `limits` says beyond which values rows are to be counted."""
+    """All leaves of all batches. `limits` are the values beyond which rows are counted."""
 
     limits: Mapping[str, LimitsOf] = field(default_factory=dict)
     leaves: dict[str, LeafSummary] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class Summary:
         return max((leaf.rows for leaf in self.leaves.values()), default=0)
 
     def add(self, batch: Any) -> None:
-        """Take in one batch: an array, a frame, or a structure of them."""
+        """Add one batch: an array, a frame, or a structure of them."""
         self.add_leaves(list(leaves_of(batch)))
 
     def add_leaves(self, leaves: list[Leaf]) -> None:
@@ -233,7 +233,7 @@ class Summary:
         self.batches += 1
 
     def merge(self, other: Summary) -> None:
-        """Take over another summary; its rows come after these. The other is not to be used any more."""
+        """Merge another summary, whose rows follow these. The other must not be used afterwards."""
         for path, leaf in other.leaves.items():
             self.leaves.setdefault(path, LeafSummary(self.limits.get(path, no_limits))).merge(leaf)
         self.batches += other.batches

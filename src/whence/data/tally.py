@@ -1,4 +1,4 @@
-"""How often each category occurs, and where it occurred first, as long as there are few."""
+"""Count each category and record its first row, as long as there are few."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tally:
         self.overflowed = False
 
     def add_counted(self, counted: torch.Tensor, low: int, column: torch.Tensor, row: int) -> None:
-        """Take over counts of the whole numbers from `low` on, found in a column of (rows, inner)."""
+        """Add counts of the integers from `low` on, found in a column of (rows, inner)."""
         found = counted.nonzero().reshape(-1)
         if len(found) > MOST_CATEGORIES:
             self.overflowed = True
@@ -36,7 +36,7 @@ class Tally:
             self._count(value, count)
 
     def add_words(self, words: Sequence[Any], row: int) -> int:
-        """Count words; the number of those that are missing is returned."""
+        """Count words; return the number of missing ones."""
         missing = sum(map(is_missing, words))
         if self.overflowed:
             return missing
@@ -52,7 +52,7 @@ class Tally:
         return missing
 
     def merge(self, other: Tally, rows: int) -> None:
-        """Take over another's counts; its rows come `rows` later."""
+        """Merge another tally, whose rows are `rows` later."""
         self.overflowed |= other.overflowed
         for value, count in other.counts.items():
             self.first.setdefault(value, rows + other.first[value])
@@ -67,7 +67,7 @@ class Tally:
 
 
 def count_all(tallies: list[Tally], block: torch.Tensor, row: int) -> None:
-    """Count the whole numbers of (rows, columns, inner), column by column."""
+    """Count the integers of (rows, columns, inner), column by column."""
     alive = [place for place, tally in enumerate(tallies) if not tally.overflowed]
     if not alive:
         return
@@ -77,14 +77,14 @@ def count_all(tallies: list[Tally], block: torch.Tensor, row: int) -> None:
     narrow = (spans >= 0) & (spans <= WIDEST_SPAN)
     for place in (~narrow).nonzero().reshape(-1).tolist():
         if len(tallies) > MOST_FAR_APART:
-            # So many columns of large numbers are tokens or pixels, and no categories.
+            # This many columns of large integers are tokens or pixels, not categories.
             tallies[alive[place]].overflowed = True
         else:
             _count_far_apart(tallies[alive[place]], whole[:, place], row)
     chosen = narrow.nonzero().reshape(-1)
     if not len(chosen):
         return
-    # All columns in one histogram, each with a stretch of its own.
+    # Use one histogram for all columns, with a separate range for each.
     stretch = int(spans[chosen].amax()) + 1
     places = (
         whole[:, chosen] - low[chosen][:, None] + (torch.arange(len(chosen)) * stretch)[:, None]
@@ -97,7 +97,7 @@ def count_all(tallies: list[Tally], block: torch.Tensor, row: int) -> None:
 
 
 def _count_far_apart(tally: Tally, column: torch.Tensor, row: int) -> None:
-    """Whole numbers that lie far apart may still be few."""
+    """Count integers that are far apart but possibly few."""
     found, counts = torch.unique(column, return_counts=True)
     if len(found) > MOST_CATEGORIES:
         tally.overflowed = True
@@ -109,7 +109,7 @@ def _count_far_apart(tally: Tally, column: torch.Tensor, row: int) -> None:
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
-    """One tally of several columns that are taken as one."""
+    """Merge the tallies of several columns into one."""
     whole = Tally()
     for each in tallies:
         whole.merge(each, 0)

@@ -1,4 +1,4 @@
-"""Puts departures into words, neighbours with the same story in one sentence."""
+"""Word departures; similar columns with the same cause share one sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tell(sightings: Iterable[Sighting]) -> list[Departure]:
 
 
 def _apart(sighting: Sighting) -> Name | None:
-    """What has a story of its own is not told together: which categories came or went."""
+    """Separate departures that never merge: new and lost categories."""
     return sighting.column if sighting.kind in (Kind.NEW_CATEGORY, Kind.LOST_CATEGORY) else None
 
 
@@ -47,7 +47,7 @@ def _departure(group: list[Sighting]) -> Departure:
 
 
 def _together(group: list[Sighting]) -> dict[str, Any]:
-    """The same figure of all columns, as a list in their order."""
+    """Collect each figure over all columns, in their order."""
     return {key: [each.numbers.get(key) for each in group] for key in group[0].numbers}
 
 
@@ -85,7 +85,7 @@ def _and(words: list[str]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Two or three digits, as one would say it."""
+    """Format a number with two or three digits."""
     if value is None:
         return "?"
     if value and not 1e-3 <= abs(value) < 1e6:
@@ -114,12 +114,15 @@ def _tell_scale(subject: Subject, group: list[Sighting]) -> str:
         return f"{subject.verb('is', 'are')} not on the contract's scale: {story}"
     equation = _equation(group)
     if story == "standardise":
-        return f"{subject.verb('looks', 'look')} unscaled: {equation}; a StandardScaler was probably not applied"
-    return f"{subject.verb('is', 'are')} scaled otherwise: {equation}{_because(story)}"
+        return (
+            f"{subject.verb('looks', 'look')} unscaled: {equation}; a StandardScaler was "
+            "probably not applied"
+        )
+    return f"{subject.verb('has', 'have')} a different scale: {equation}{_because(story)}"
 
 
 def _equation(group: list[Sighting]) -> str:
-    """One equation for columns that are alike, and the span of its figures for those that are not."""
+    """One equation for similar columns, or the range of its coefficients."""
     slopes, offsets = _figures(group, "a"), _figures(group, "b")
     if max(slopes) < 1.5 * min(slopes):
         slope, offset = sum(slopes) / len(slopes), sum(offsets) / len(offsets)
@@ -139,29 +142,32 @@ def _tell_shift(subject: Subject, group: list[Sighting]) -> str:
     moved, spreads = _figures(group, "moved"), _figures(group, "spreads")
     way = "higher" if moved[0] > 0 else "lower"
     if len(group) == 1:
-        far = f"by {number(abs(moved[0]))}, {number(abs(spreads[0]))} times its spread"
-        return f"{subject.verb('lies', 'lie')} {way} than the contract's, {far}"
-    far = f"by {number(min(map(abs, spreads)))} to {number(max(map(abs, spreads)))} times their spread"
-    return f"{subject.verb('lies', 'lie')} elsewhere than the contract's, {far}"
+        far = f"by {number(abs(moved[0]))} ({number(abs(spreads[0]))} times its spread)"
+        return f"{subject.verb('is', 'are')} {way} than in the contract {far}"
+    far = (
+        f"by {number(min(map(abs, spreads)))} to {number(max(map(abs, spreads)))} times their "
+        "spread"
+    )
+    return f"{subject.verb('is', 'are')} shifted from the contract {far}"
 
 
 def _tell_distribution(subject: Subject, group: list[Sighting]) -> str:
     if group[0].story:
-        return f"{subject.verb('is', 'are')} {group[0].story}, which the contract's data were not"
+        return f"{subject.verb('is', 'are')} {group[0].story}, unlike the contract's data"
     farthest = max(group, key=lambda each: float(each.numbers["distance"]))
     old, new = farthest.numbers["contract median"], farthest.numbers["median"]
-    said = f"its median is {number(new)} where the contract has {number(old)}"
+    said = f"median {number(new)} (contract: {number(old)})"
     if len(group) > 1:
-        said = f"the farthest is {farthest.column!r}, whose median is {number(new)} where the contract has {number(old)}"
-    return f"{subject.verb('is', 'are')} distributed otherwise, not by scale or shift: {said}"
+        said = f"most in {farthest.column!r}: median {number(new)} (contract: {number(old)})"
+    return f"{subject.verb('has', 'have')} a different distribution, beyond scale and shift: {said}"
 
 
 def _tell_range(subject: Subject, group: list[Sighting]) -> str:
     farthest = max(group, key=lambda each: float(each.numbers["widths"]))
     numbers = farthest.numbers
-    said = f"{number(numbers['value'])} where {_span(numbers['min'], numbers['max'])} was seen"
+    said = f"{number(numbers['value'])}, expected {_span(numbers['min'], numbers['max'])}"
     if subject.is_plural:
-        said = f"the farthest is {farthest.column!r} with {said}"
+        said = f"most in {farthest.column!r}: {said}"
     many = max(each.numbers["rows"] for each in group)
     rows = (
         f"row {farthest.row}"
@@ -169,7 +175,10 @@ def _tell_range(subject: Subject, group: list[Sighting]) -> str:
         else f"{many:,} of {numbers['of']:,} rows, such as row {farthest.row}"
     )
     because = _because(group[0].story)
-    return f"{subject.verb('has', 'have')} values outside the contract's range: {said}, in {rows}{because}"
+    return (
+        f"{subject.verb('has', 'have')} values outside the contract's range: {said} "
+        f"({rows}){because}"
+    )
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -192,7 +201,10 @@ def _tell_absent(subject: Subject, group: list[Sighting], what: str) -> str:
     share = max(_figures(group, "share"))
     were = "none" if not group[0].story else _share(max(_figures(group, "contract")))
     up_to = "up to " if len(group) > 1 else ""
-    return f"{subject.verb('has', 'have')} {what}, {up_to}{_share(share)}, where the contract has {were}{_rows(group)}"
+    return (
+        f"{subject.verb('has', 'have')} {what}: {up_to}{_share(share)} "
+        f"(contract: {were}){_rows(group)}"
+    )
 
 
 def _share(share: float) -> str:
@@ -203,7 +215,10 @@ def _tell_new_category(subject: Subject, group: list[Sighting]) -> str:
     numbers = group[0].numbers
     new: dict[str, int] = dict(numbers["categories"])
     if numbers["more"]:
-        return f"{subject.verb('has', 'have')} far more categories than the {numbers['known']} of the contract{_rows(group)}"
+        return (
+            f"{subject.verb('has', 'have')} far more categories than the contract's "
+            f"{numbers['known']}{_rows(group)}"
+        )
     shown = _and(
         [
             f"{value!r} ({count:,})"
@@ -220,13 +235,18 @@ def _tell_lost_category(subject: Subject, group: list[Sighting]) -> str:
     shown = _and(
         [f"{value!r} {_share(was)} -> {_share(now)}" for value, (was, now) in lost.items()]
     )
-    return f"{subject.verb('has', 'have')} almost lost {'a category' if len(lost) == 1 else 'categories'}: {shown}"
+    return (
+        f"{subject.verb('has', 'have')} almost lost "
+        f"{'a category' if len(lost) == 1 else 'categories'}: {shown}"
+    )
 
 
 def _tell_constant(subject: Subject, group: list[Sighting]) -> str:
     rows = group[0].numbers["rows"]
     value = f"{number(group[0].numbers['value'])} in" if len(group) == 1 else "the same in"
-    return f"{subject.verb('is', 'are')} constant, {value} all {rows:,} rows; the contract's varied"
+    return (
+        f"{subject.verb('is', 'are')} constant, {value} all {rows:,} rows; the contract's data vary"
+    )
 
 
 TELLERS: dict[Kind, Callable[[Subject, list[Sighting]], str]] = {

@@ -1,4 +1,4 @@
-"""What a contract says, as plain data. What is None is not checked."""
+"""The terms of a contract, as plain data. A term that is None is not checked."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ BATCH_AXIS = "N"
 
 
 class ContractError(ValueError):
-    """A contract's file or document is not as it must be."""
+    """A contract's file or document is invalid."""
 
 
 class Role(StrEnum):
     INDEX = "index"
-    """Rises or falls from row to row, as ids and time stamps do: later data have other values, and should."""
+    """Rises or falls from row to row, like ids and timestamps: later data have other values."""
     TIME = "time"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTerms:
-    """One column: by its name in a frame, its place in a table, None where a leaf is one column as a whole."""
+    """One column: its name in a frame, its index in a table, None if the leaf is one column."""
 
     name: Name | None = None
     dtype: str | None = None
@@ -33,18 +33,18 @@ class ColumnTerms:
     min: float | None = None
     max: float | None = None
     tolerance: float | None = None
-    """How far beyond min and max a value may lie. Written by hand only; without it the tails of the data decide."""
+    """Allowed distance beyond min and max. Hand-written only; otherwise the data's tails decide."""
     mean: float | None = None
     std: float | None = None
     quantiles: tuple[float, ...] | None = None
     missing: float | None = None
     infinite: float | None = None
     categories: Mapping[str, float | None] | None = None
-    """Each category's share; None for one whose share is not checked."""
+    """Each category's share; None if it is not checked."""
 
     @property
     def spread(self) -> float:
-        """The width of its body as a standard deviation would give it, blind to tails; 0 if nothing is known."""
+        """Width of the body as a standard deviation, ignoring tails; 0 if unknown."""
         if self.quantiles is not None and len(self.quantiles) == len(LEVELS):
             _, q5, q25, _, q75, q95, _ = self.quantiles
             if q75 > q25:
@@ -54,14 +54,14 @@ class ColumnTerms:
         return self.std or 0.0
 
     def sampled(self, fitted: int) -> int:
-        """How many values its quantiles rest on."""
+        """Number of values behind the quantiles."""
         present = round(fitted * (1 - (self.missing or 0.0)))
         return present if present <= MOST_SAMPLED else MOST_SAMPLED // 2
 
 
 @dataclass(frozen=True, slots=True)
 class LeafTerms:
-    """One leaf. A whole number in `shape` is a fixed size, a name one that varies."""
+    """One leaf. In `shape`, an integer is a fixed size and a name a variable one."""
 
     path: str
     shape: tuple[int | str, ...] | None = None

@@ -1,4 +1,7 @@
-"""A step for scikit-learn pipelines that lets data pass and checks them. Works without scikit-learn as well."""
+"""A scikit-learn pipeline step that passes data through and checks it.
+
+Works without scikit-learn as well.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ WAYS = ("raise", "warn")
 
 
 class ContractWarning(UserWarning):
-    """Data do not keep their contract, and the pipeline was told to go on."""
+    """The data break their contract, and the pipeline is set to continue."""
 
 
 class ContractTransformer:
-    """Checks in `transform` against the contract given, or against what `fit` saw if none was given.
+    """Check data in `transform` against the given contract, or one learned in `fit`.
 
-    The methods are those that scikit-learn asks for; it is not imported. With `on_departure="raise"` a departure raises
-    ContractBroken, with "warn" it is a ContractWarning.
+    Implements scikit-learn's protocol without importing it. With `on_departure="raise"` a departure
+    raises ContractBroken, with "warn" it is a ContractWarning.
     """
 
     def __init__(self, contract: Contract | None = None, on_departure: str = "raise") -> None:
-        # scikit-learn's clone wants the arguments kept as they are; they are looked at in fit and transform.
+        # scikit-learn's clone requires unmodified arguments; fit and transform validate them.
         self.contract = contract
         self.on_departure = on_departure
 
@@ -42,7 +45,10 @@ class ContractTransformer:
         return self
 
     def fit(self, data: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn a contract if none was given; what was given stays as it is, and the data are checked by `transform`."""
+        """Learn a contract if there is none.
+
+        A given contract is kept, and `transform` checks the data against it.
+        """
         self._look_at_parameters()
         self.contract_ = self.contract if self.contract is not None else Contract.fit(data)
         self.n_features_in_ = _width(data)
@@ -54,12 +60,12 @@ class ContractTransformer:
         return self
 
     def transform(self, data: Any) -> Any:
-        """The data as they came."""
+        """Check the data and return them unchanged."""
         self._look_at_parameters()
         contract = getattr(self, "contract_", self.contract)
         if contract is None:
             raise ContractNotFitted(
-                "this ContractTransformer has no contract yet: call fit, or give it one"
+                "this ContractTransformer has no contract: call fit, or pass one"
             )
         result = contract.check(data)
         if not result.ok and self.on_departure == "raise":
@@ -75,7 +81,7 @@ class ContractTransformer:
         return data
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names that came in, as they came in."""
+        """Return the input names unchanged."""
         names = (
             input_features
             if input_features is not None
@@ -87,7 +93,7 @@ class ContractTransformer:
         return numpy.asarray(names, dtype=object) if numpy is not None else list(names)
 
     def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002
-        """Data pass as they are, whatever form of output a pipeline asks for."""
+        """Accept any output setting: data pass through unchanged."""
         return self
 
     def _look_at_parameters(self) -> None:
@@ -102,7 +108,7 @@ class ContractTransformer:
         return self.contract is not None or hasattr(self, "contract_")
 
     def __sklearn_tags__(self) -> Any:
-        # Called by scikit-learn only, so that it is there.
+        # Only scikit-learn calls this, so it is installed.
         tools = sys.modules["sklearn.utils"]
         return tools.Tags(
             estimator_type=None,
@@ -114,7 +120,7 @@ class ContractTransformer:
 
 
 class ContractNotFitted(ValueError, AttributeError):
-    """As scikit-learn's NotFittedError is."""
+    """Mimic scikit-learn's NotFittedError."""
 
 
 def _width(data: Any) -> int:

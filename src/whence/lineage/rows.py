@@ -40,7 +40,7 @@ class Rows:
             for each in self.positions
         ]
         what = f"sample {named[0]}" if len(named) == 1 else f"samples {', '.join(named)}"
-        return f"without {what}" if self.removed else f"with {what} replaced by another"
+        return f"without {what}" if self.removed else f"with {what} replaced by another sample"
 
 
 def blamed_rows(trip: Trip, bad: torch.Tensor, is_cured: Callable[[Run], bool]) -> Rows | None:

@@ -98,7 +98,7 @@ def trace(value: Value, prop: Property, scene: Scene) -> Trail:
         if call.site is not None and call.phase != "optimizer":
             spot = Spot.of_site(call.site)
             if (spot.file, spot.line) != last_line:
-                hops.append(spot.hop(f"{call.name} gives {describe_value(value)}"))
+                hops.append(spot.hop(f"{call.name} returns {describe_value(value)}"))
                 last_line = (spot.file, spot.line)
         value, prop = carried
         user = call
@@ -129,7 +129,7 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
             stack = scene.modules.built_at(layer)
             if stack:
                 hops.extend(
-                    [Spot.of_site(call.site).hop(f"{call.name} gives {describe_value(value)}")]
+                    [Spot.of_site(call.site).hop(f"{call.name} returns {describe_value(value)}")]
                     if call.site
                     else []
                 )
@@ -150,7 +150,10 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
         and spot is not None
     ):
         return replace(
-            trail, birth=Birth.SOURCE, spot=named, hops=(spot.hop("written here"), *reversed(hops))
+            trail,
+            birth=Birth.SOURCE,
+            spot=named,
+            hops=(spot.hop("written to the tensor here"), *reversed(hops)),
         )
     if (
         spot is not None
@@ -184,7 +187,7 @@ def _born_in(call: Call, value: Value, prop: Property, scene: Scene, hops: list[
                 known = [
                     *hops,
                     *(
-                        [spot.hop(f"{call.name} gives {describe_value(value)}")]
+                        [spot.hop(f"{call.name} returns {describe_value(value)}")]
                         if found.spot != spot
                         else []
                     ),

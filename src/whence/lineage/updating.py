@@ -269,7 +269,7 @@ def _maker(watch: InsideWatch, zeros: Sequence[torch.Tensor | float], spot: Spot
         if made is not None:
             at = Spot.of_site(made[1])
             return (
-                at.hop(f"{made[0]} gave the 0")
+                at.hop(f"{made[0]} returned the 0")
                 if (at.filename, at.line) != (spot.filename, spot.line)
                 else None
             )

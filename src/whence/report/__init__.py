@@ -1,1 +1,1 @@
-"""How it is told: each file renders the same plain findings in another form. Nothing here imports torch."""
+"""Reports: each file renders the same findings in another form. Nothing here imports torch."""

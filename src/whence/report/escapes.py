@@ -1,8 +1,7 @@
-"""Control characters in printed text: shown in escaped form, never sent to the terminal.
+"""Escape control characters in printed text, so that they never reach the terminal.
 
 Names, paths, source lines and exception texts come from the program and its data. A terminal would
-obey an escape sequence in them, and a bidirectional control would make a line read differently from
-what it says.
+obey an escape sequence in them, and a bidirectional control would reorder the visible line.
 """
 
 from __future__ import annotations
@@ -14,29 +13,29 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _CONTROLS = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tab and newline, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls
-    "\u2028\u2029"  # separators that some terminals break lines at
+    "\u2028\u2029"  # separators at which some terminals break lines
     "\ud800-\udfff"  # lone surrogates, which cannot be encoded
 )
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 _CONTROL_OR_BREAK = re.compile(f"[{_CONTROLS}\t\n]")
 ONE_LINE = frozenset({"file", "function", "module", "op", "leaf", "path", "name", "rule"})
-"""Fields of a finding that never have more than one line."""
+"""Fields of a finding that are always one line."""
 
 
 def escaped(text: str) -> str:
-    """The text with each control character in the form of a Python escape; newlines and tabs stay."""
+    """Replace each control character by its Python escape; keep newlines and tabs."""
     return _CONTROL.sub(_escape, text)
 
 
 def escaped_line(text: str) -> str:
-    """The same for text that must stay in one line: newlines and tabs are escaped too."""
+    """Escape newlines and tabs as well, for text that must stay on one line."""
     return _CONTROL_OR_BREAK.sub(_escape, text)
 
 
 def printable(thing: T) -> T:
-    """A finding, or another plain dataclass, with all its texts escaped."""
+    """Escape all texts of a finding or another plain dataclass."""
     return _printable(thing, escaped)  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The screen of a running program: findings as they are made, the summary at its end."""
+"""The screen of a running program: findings as they are made, the summary at the end."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ class Stream(Protocol):
 
 
 def shown_folder(folder: Path) -> str:
-    """A run folder as it is named to the user: relative where it is in its usual place, in full
-    elsewhere."""
+    """Name a run folder for the user: relative in its usual place, absolute elsewhere."""
     return f".whence/{folder.name}" if folder.parent.name == ".whence" else str(folder)
 
 
 @contextlib.contextmanager
 def _same_random_numbers() -> Iterator[None]:
-    """rich draws numbers for its styles, from the stream that a program shuffles and samples with."""
+    """Restore the random state: rich draws style ids from the `random` module the program uses."""
     state = random.getstate()
     try:
         yield
@@ -46,18 +45,18 @@ def _same_random_numbers() -> Iterator[None]:
 
 
 class LiveReport:
-    """Prints to stderr. A finding is held until the program gets on or ends, so that it is below
-    the program's traceback.
+    """Print findings to stderr.
 
-    How it looks on a terminal is loaded when there is something to say: rich takes 5 MB, which a
-    healthy program need not carry.
+    A finding is held until the program continues or ends, so that it follows the program's
+    traceback. The renderer is imported only when needed: rich takes 5 MB, which a healthy program
+    should not carry.
     """
 
     def __init__(self, *, quiet: bool, folder: Path | None, stream: Stream | None = None) -> None:
         self.quiet = quiet
         self.folder = folder
         self.stream = stream if stream is not None else RealStderr()
-        # The first folder is the program's own.
+        # Skip the first folder, which is the program's own.
         self._rich = PathFinder.find_spec("rich", sys.path[1:])
         self._held: list[Finding] = []
         self._printed = 0
@@ -75,8 +74,8 @@ class LiveReport:
                 for finding in held:
                     self._print(finding)
         except Exception as error:
-            # The program may have patched what printing needs. That costs the message; it is in the
-            # record as well.
+            # The program may have patched what printing needs. The message is lost, but the record
+            # has it.
             if is_interrupt(error):
                 raise
 
@@ -95,14 +94,14 @@ class LiveReport:
         console.print()
 
     def close(self, report: Report) -> None:
-        """The last findings, and the summary: its last line is the last line of all."""
+        """Print the last findings and the summary, whose line ends the output."""
         self.release()
         if not self.quiet and self._terminal is not None:
             with _same_random_numbers():
                 self._print_summary(self._terminal, report)
 
     def end(self) -> None:
-        """Nothing more is printed."""
+        """Stop printing."""
         if isinstance(self.stream, RealStderr):
             self.stream.close()
 
@@ -120,10 +119,10 @@ class LiveReport:
 
     @functools.cached_property
     def _terminal(self) -> ModuleType | None:
-        """How findings are drawn; None where the program has something else that is called rich.
+        """Import the renderer; None if the program has its own module called rich.
 
-        By now the program's own folder is on the path, and may have a file of that name: rich is
-        where it was found before.
+        The program's folder is on the path by now and may have a file of that name, so rich is
+        loaded from where it was found before.
         """
         try:
             if (

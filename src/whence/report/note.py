@@ -1,4 +1,4 @@
-"""A finding as the note of the program's own exception: three lines, no colour."""
+"""A finding as a note on the program's exception: three lines, no colour."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Where findings go: the process's real stderr, whatever the program does to `sys.stderr` or to
-descriptor 2.
+"""The process's real stderr, whatever the program does to `sys.stderr` or descriptor 2.
 
-The functions are taken at import time, so that a program that patches `os` or `time` changes
-nothing here.
+Functions are bound at import time, so that a program that patches `os` or `time` changes nothing
+here.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ except ImportError:  # Windows
     fcntl = resource = None  # type: ignore[assignment]
 
 LOWEST_NUMBER = 200
-"""A program that counts its descriptors must see the numbers of a plain run: ours is out of the
-way."""
+"""A high descriptor number, so that the program's own descriptors keep their usual numbers."""
 CHUNK = 4096
-"""A pipe that is reported as ready takes this much without blocking."""
+"""A pipe reported as ready takes this many bytes without blocking."""
 PATIENCE_SECONDS = 1.0
-"""How long a reader that does not read is waited for: once, and then no more."""
+"""How long to wait, once, for a reader that does not read."""
 
 
 class RealStderr:
@@ -58,7 +56,7 @@ class RealStderr:
     def flush(self) -> None: ...
 
     def write(self, text: str) -> int:
-        # A forked child is not watched, and has nothing to report.
+        # A forked child is not watched and has nothing to report.
         if getpid() == self._owner:
             try:
                 self._write(text.encode(self.encoding, "backslashreplace"))
@@ -83,16 +81,17 @@ class RealStderr:
                 data = data[_write_without_signal(number, data[:CHUNK]) :]
 
     def _usable(self) -> int | None:
-        """A program may close every descriptor and open others: ours is used only while it is still
-        the same file."""
+        """Return our descriptor while it still refers to the same file.
+
+        A program may close every descriptor and open others.
+        """
         if self._file is None:
             return None
         return next((each for each in (self._number, 2) if _identity(each) == self._file), None)
 
 
 def stderr_of_a_watch() -> RealStderr | TextIO:
-    """The real stderr; within IPython and Jupyter the shell's own, as descriptor 2 is not the
-    notebook there."""
+    """Return the real stderr, or the shell's in IPython, where descriptor 2 is not the notebook."""
     shell = sys.modules.get("IPython")
     try:
         in_shell = shell is not None and shell.get_ipython() is not None
@@ -120,8 +119,7 @@ def _identity(number: int | None) -> tuple[int, int] | None:
 
 
 def _is_ready(number: int, patience: float) -> bool:
-    """Nobody may read the pipe behind stderr: the program must not wait for that reader because of
-    us."""
+    """Whether a write would not block: the program must never wait for the reader of our output."""
     if not hasattr(select, "poll"):
         return True
     asked = select.poll()
@@ -131,7 +129,7 @@ def _is_ready(number: int, patience: float) -> bool:
 
 
 def _write_without_signal(number: int, data: bytes) -> int:
-    """Write; where the program lets SIGPIPE end it, a broken pipe of ours must not."""
+    """Write without raising SIGPIPE, which would end a program that keeps its default action."""
     if not hasattr(signal, "SIGPIPE") or signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
         return write(number, data)
     pipe: Any = {signal.SIGPIPE}

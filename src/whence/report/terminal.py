@@ -1,4 +1,4 @@
-"""Findings on a terminal: the answer first, then where it began, how it got here, why, and what to do."""
+"""Findings on a terminal: verdict, origin, chain, reason and fix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class SafeConsole(Console):
-    """Escapes what is printed where it becomes output: nothing but rich itself can send a control character."""
+    """A console that escapes all text on output: only rich itself can send control characters."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -31,7 +31,7 @@ class SafeConsole(Console):
 
 
 def console(*, stderr: bool = True, width: int | None = None, file: Any = None) -> Console:
-    # Names of columns and lines of code have brackets of their own, which are no markup.
+    # Brackets in column names and source lines are not markup.
     made = SafeConsole(
         file=file,
         stderr=stderr,
@@ -48,7 +48,7 @@ def console(*, stderr: bool = True, width: int | None = None, file: Any = None) 
 
 
 def render_finding(finding: Finding) -> RenderableType:
-    """One finding in full."""
+    """Render one finding in full."""
     source = _source(finding)
     finding = printable(finding)
     colour = COLOURS[finding.severity]
@@ -75,7 +75,7 @@ def render_finding(finding: Finding) -> RenderableType:
 
 
 def render_line(finding: Finding) -> Text:
-    """One finding in one line."""
+    """Render one finding as one line."""
     finding = printable(finding)
     origin = finding.origin
     return Text.assemble(
@@ -85,7 +85,7 @@ def render_line(finding: Finding) -> Text:
 
 
 def render_summary(report: Report, folder: str | None) -> Iterable[RenderableType]:
-    """The last words of a run: what was not watched, then one line on the whole."""
+    """Render the end of a run: what was not watched, then a summary line."""
     for each in report.not_watched:
         yield Text(f"  not watched: {escaped_line(each)}", style="dim")
     found = [each for each in report.findings if each.severity is not Severity.INFO]
@@ -93,7 +93,7 @@ def render_summary(report: Report, folder: str | None) -> Iterable[RenderableTyp
     said = f"{len(found)} finding{'s' if len(found) != 1 else ''}" if found else "nothing found"
     if notes:
         said += f", {notes} note{'s' if notes != 1 else ''}"
-    cost = f"the watch cost {report.overhead.seconds:.2f} s"
+    cost = f"overhead {report.overhead.seconds:.2f} s"
     colour = "" if found or not report.finished else "green"
     line = Text.assemble(("whence ", "bold"), (f"{_course(report)}, {said}; {cost}", colour))
     if folder:
@@ -102,26 +102,22 @@ def render_summary(report: Report, folder: str | None) -> Iterable[RenderableTyp
 
 
 def _course(report: Report) -> str:
-    """How far the run came."""
+    """Describe how far the run got."""
     steps = f"{report.steps} step{'s' if report.steps != 1 else ''}"
     if report.finished:
         return f"{steps} watched" if report.steps else "no training step was seen"
-    seen = (
-        f"{steps} {'were' if report.steps != 1 else 'was'} watched"
-        if report.steps
-        else "no step was watched so far"
-    )
+    seen = f"{steps} watched" if report.steps else "no step watched so far"
     return f"the run did not finish: killed or still running; {seen}"
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A word in the margin, and text beside it, wrapped there and without blanks at the ends of its lines."""
+    """A label in the margin with wrapped text next to it, without trailing blanks."""
 
     label: str
     content: Text
     hanging: int = 0
-    """How much further in every line but the first begins."""
+    """Extra indentation of every line but the first."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         margin = self.label
@@ -139,7 +135,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Underlined:
-    """A line of source with a part underlined; of a long line, what is around that part."""
+    """A source line with a part underlined; a long line is cut around that part."""
 
     code: str
     start: int
@@ -177,9 +173,9 @@ def _origin(finding: Finding, source: RenderableType) -> list[RenderableType]:
 
 
 def _source(finding: Finding) -> Underlined:
-    """The origin's line with the expression underlined."""
+    """Render the origin's line with the expression underlined."""
     span, file = finding.span, finding.origin.file
-    # A record that somebody sent has no span: no file is opened because it says so.
+    # A record from elsewhere has no span; never open a file because a record names it.
     source = linecache.getline(file, finding.origin.line).rstrip("\n") if span is not None else ""
     if span is None or not source:
         return Underlined(escaped(finding.origin.code), 0, 0)
@@ -218,7 +214,7 @@ def _chain(finding: Finding) -> list[RenderableType]:
 
 
 def _patch(patch: str) -> Text:
-    """A diff as it is: a line that is too long for the screen is the terminal's affair, so that it can be copied."""
+    """Render a diff without wrapping, so that it can be copied."""
     text = Text(no_wrap=True, overflow="ignore")
     for line in patch.rstrip("\n").splitlines():
         text.append((" " * LABEL + line).rstrip() + "\n", style=DIFF.get(line[:1], ""))

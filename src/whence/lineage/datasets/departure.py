@@ -124,7 +124,7 @@ def _told(point: Point, search: Search, path: str) -> Departure | None:
     made, spot, inner = _spot(alike, ""), _spot(here, ""), _spot(point, "")
     if spot is None or made is None or inner is None:
         return None
-    return Departure(spot, (inner.hop("here they become different again"),), made)
+    return Departure(spot, (inner.hop("the sizes diverge again here"),), made)
 
 
 @dataclass(slots=True)

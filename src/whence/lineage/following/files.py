@@ -65,7 +65,7 @@ def follow_written(trace: SourceTrace, node: ast.Call, ground: Ground, path: Pat
         return None
     spot, aside = next(iter(found.items()))
     trace.adopt(aside)
-    trace.hops.append(Spot.of_node(ground.filename, node).hop("read back from a file"))
+    trace.hops.append(Spot.of_node(ground.filename, node).hop("loaded from a file here"))
     return spot
 
 

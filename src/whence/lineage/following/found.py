@@ -9,7 +9,7 @@ from whence.finding import Hop
 from whence.lineage.grounds import Ground
 from whence.source.spots import Spot
 
-PASSED_ON = "passed on"
+PASSED_ON = "passed on here"
 
 
 @dataclass(frozen=True, slots=True)
