@@ -143,7 +143,9 @@ def main(arguments: list[str]) -> int:
     options = options or ["-n", "auto", "--dist", "worksteal"]
     rows = [(each, run(each, options)) for each in chosen]
     print(
-        f"\n{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} {'skipped':>7}"
+        "\n"
+        f"{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} "
+        f"{'skipped':>7}"
     )
     for environment, cells in rows:
         print(f"{environment.name:14} {environment.python:>6} {environment.torch:>7} {cells}")

@@ -83,10 +83,12 @@ def main() -> None:
         checks.append(seconds(lambda: contract.check(data)) / plain[-1])
 
     print(
-        f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread, CPU time"
+        f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} "
+        "thread, CPU time"
     )
     print(
-        f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of {chosen.pairs} interleaved pairs"
+        f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of "
+        f"{chosen.pairs} interleaved pairs"
     )
     print(f"{'':<24}{'seconds':>9}{'ratio':>8}")
     whole = statistics.median(plain)
@@ -98,7 +100,8 @@ def main() -> None:
         f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}"
     )
     print(
-        f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of {data.nbytes / 2**20:,.0f} MB"
+        f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of "
+        f"{data.nbytes / 2**20:,.0f} MB"
     )
 
 

@@ -46,7 +46,8 @@ def main() -> None:
         session.stop()
         rules = ", ".join(each.rule for each in record.report.findings) or "none"
         print(
-            f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} s  {rules}"
+            f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} "
+            f"s  {rules}"
         )
 
 

@@ -109,8 +109,10 @@ def main() -> None:
         quickest = statistics.mean(plain[:tenth]), statistics.mean(seen[:tenth])
         medians = statistics.median(plain), statistics.median(seen)
         print(
-            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} ({quickest[0] * 1e3:.3f} ms plain)  "
-            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} pairs of epochs"
+            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} "
+            f"({quickest[0] * 1e3:.3f} ms plain)  "
+            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} "
+            "pairs of epochs"
         )
 
 

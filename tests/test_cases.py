@@ -19,7 +19,8 @@ def _named(case: Case, ran: Ran) -> dict[str, Any]:
     quiet = case.expected.get("severity") == "info"
     found = [each for each in (ran.findings if quiet else ran.loud) if each["rule"] == rule]
     assert found, (
-        f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
+        f"{rule} was not named; said: "
+        f"{[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
     )
     return found[0]
 

@@ -1366,7 +1366,8 @@ def test_what_torch_itself_raises_is_explained_where_no_line_of_the_program_runs
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "counts_from_one.py").write_text(
-        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "import torch\nfrom torch import nn\n"
+        "from torch.utils.data import DataLoader, TensorDataset\n"
         "def parts():\n"
         "    data = TensorDataset(torch.randn(8, 4), torch.arange(8) % 3 + 1)\n"
         "    return nn.Linear(4, 3), DataLoader(data, batch_size=8), nn.CrossEntropyLoss()\n"

@@ -276,7 +276,8 @@ def test_losses_are_told_once_and_together() -> None:
     for need in (Need.SAMPLES, Need.ITERATION, Need.SAMPLES):
         note_loss(need, "of a test")
     assert take_losses() == [
-        "samples could not be fetched again, an iteration of the training loop could not be run again, because of a test"
+        "samples could not be fetched again, an iteration of the training loop could not "
+        "be run again, because of a test"
     ]
     assert take_losses() == []
 
@@ -594,7 +595,8 @@ SETUPS = {
     "ignores SIGCHLD": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
     "an at-fork callback": "os.register_at_fork(before=lambda: calls.append(1))",
     "at-fork callback (Counter.count)": (
-        "class Counter:\n    def count(self): calls.append(1)\nos.register_at_fork(after_in_parent=Counter().count)"
+        "class Counter:\n    def count(self): calls.append(1)\n"
+        "os.register_at_fork(after_in_parent=Counter().count)"
     ),
 }
 

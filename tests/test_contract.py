@@ -56,7 +56,8 @@ def test_unscaled_columns_are_one_departure_in_words() -> None:
     result = Contract.fit(scaled).check(raw)
     assert str(result) == (
         "contract broken: 1 error; 100 rows checked\n"
-        "  error   columns 0 to 4 look unscaled: value = 0.29 * contract + 0.53; a StandardScaler was probably not applied"
+        "  error   columns 0 to 4 look unscaled: value = 0.29 * contract + 0.53; a "
+        "StandardScaler was probably not applied"
     )
     assert only(result).columns == (0, 1, 2, 3, 4)
     assert only(result).numbers["a"] == pytest.approx(raw.std(axis=0), rel=1e-3)
@@ -618,22 +619,36 @@ BAD_FILES = {
     '{"schema": 1, "levels": [0.5]}': "levels: expected [0.01, 0.05",
     '{"schema": 1, "leaves": 3}': "leaves: expected an object in braces, got 3",
     '{"schema": 1, "leaves": {"": []}}': 'leaves[""]: expected an object in braces, got []',
-    '{"schema": 1, "leaves": {"": {"shape": 3}}}': 'leaves[""].shape: expected a list of sizes and names',
-    '{"schema": 1, "leaves": {"": {"shape": [-1]}}}': 'leaves[""].shape[0]: expected a size or a name, got -1',
+    '{"schema": 1, "leaves": {"": '
+    '{"shape": 3}}}': 'leaves[""].shape: expected a list of sizes and names',
+    '{"schema": 1, "leaves": {"": '
+    '{"shape": [-1]}}}': 'leaves[""].shape[0]: expected a size or a name, got -1',
     '{"schema": 1, "leaves": {"": {"rows": "many"}}}': 'leaves[""].rows: expected a whole number',
     '{"schema": 1, "leaves": {"": {"columns": {}}}}': 'leaves[""].columns: expected a list, got {}',
-    '{"schema": 1, "leaves": {"": {"columns": [{"minimum": 0}]}}}': 'columns[0]: unknown key "minimum"; the keys here are column, dtype, role, min',
-    '{"schema": 1, "leaves": {"": {"columns": [{"column": "age", "min": "0"}]}}}': 'columns[0] ("age").min: expected a number, got "0"',
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": true}]}}}': "min: expected a number, got true",
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": NaN}]}}}': "NaN is not a number that JSON has",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"minimum": 0}]}}}': 'columns[0]: unknown key "minimum"; the keys here '
+    "are column, dtype, role, min",
+    '{"schema": 1, "leaves": {"": {"columns": '
+    '[{"column": "age", "min": "0"}]}}}': 'columns[0] ("age").min: expected a number, got "0"',
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"min": true}]}}}': "min: expected a number, got true",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"min": NaN}]}}}': "NaN is not a number that JSON has",
     '{"schema": 1, "leaves": {"": {"columns": [{"min": 1e999}]}}}': "min: expected a number",
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": 3, "max": 2}]}}}': "min: expected at most max, which is 2, got 3",
-    '{"schema": 1, "leaves": {"": {"columns": [{"std": -1}]}}}': "std: expected a number, 0 or more, got -1",
-    '{"schema": 1, "leaves": {"": {"columns": [{"missing": 2}]}}}': "missing: expected a share from 0 to 1, got 2",
-    '{"schema": 1, "leaves": {"": {"columns": [{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 numbers in rising order",
-    '{"schema": 1, "leaves": {"": {"columns": [{"categories": {"a": "b"}}]}}}': 'categories["a"]: expected a share',
-    '{"schema": 1, "leaves": {"": {"columns": [{"role": "id"}]}}}': 'role: expected "index" or "time", got "id"',
-    '{"schema": 1, "leaves": {"": {"columns": [{"column": 1}, {"column": 1}]}}}': "the column 1 is there twice",
+    '{"schema": 1, "leaves": {"": {"columns": '
+    '[{"min": 3, "max": 2}]}}}': "min: expected at most max, which is 2, got 3",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"std": -1}]}}}': "std: expected a number, 0 or more, got -1",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"missing": 2}]}}}': "missing: expected a share from 0 to 1, got 2",
+    '{"schema": 1, "leaves": {"": {"columns": '
+    '[{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 numbers in rising order",
+    '{"schema": 1, "leaves": {"": {"columns": '
+    '[{"categories": {"a": "b"}}]}}}': 'categories["a"]: expected a share',
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"role": "id"}]}}}': 'role: expected "index" or "time", got "id"',
+    '{"schema": 1, "leaves": {"": {"columns": '
+    '[{"column": 1}, {"column": 1}]}}}': "the column 1 is there twice",
     "[" * 100_000: "not JSON that can be read",
 }
 

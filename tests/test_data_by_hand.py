@@ -132,7 +132,8 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ("x, y = load()\nrandom.shuffle(x)\nzip(x, y)", ("x", 2)),
         ("x, y = load()\ny.sort()\nzip(x, y)", ("y", 2)),
         (
-            "x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\nTensorDataset(x, y)",
+            "x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\n"
+            "TensorDataset(x, y)",
             ("y", 3),
         ),
         ("x, y = load()\nx = [each for each in x if each]\nzip(x, y)", ("x", 2)),
@@ -140,13 +141,15 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ("t = read()\nx = t[:, :-1]\ny = t[:, -1]\nrng.shuffle(x)\nzip(x, y)", ("x", 4)),
         ("def f(x, y):\n    order = x.argsort()\n    x = x[order]\n    return zip(x, y)", ("x", 3)),
         (
-            "y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\nzip(torch.tensor(x), y)",
+            "y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\n"
+            "zip(torch.tensor(x), y)",
             ("x", 4),
         ),
         ('t = read()\nx = t["a"].dropna()\ny = t["b"].to_numpy()[: len(x)]\nzip(x, y)', ("x", 2)),
         ("p = read()\nx = [a for a, _ in p if a]\ny = [b for _, b in p]\nzip(x, y)", ("x", 2)),
         (
-            "p = read()\nx = [a for a, _ in p]\ny = [b for _, b in p]\nk = [n for n, a in enumerate(x) if a]\n"
+            "p = read()\nx = [a for a, _ in p]\ny = [b for _, b in p]\n"
+            "k = [n for n, a in enumerate(x) if a]\n"
             "x = [x[n] for n in k]\nzip(x, y)",
             ("x", 5),
         ),
@@ -164,7 +167,8 @@ def test_what_is_reordered_alone_is_found(
         "x, y = load()\np = torch.randperm(9)\nx = x[p]\ny = y[p]\nzip(x, y)",
         "x, y = load()\nrandom.shuffle(x)\ny = label(x)\nzip(x, y)",
         "x, y = load()\ny = y[torch.randperm(9)]\nzip(x, y)",
-        "x, y = load()\nnp.random.seed(0)\nnp.random.shuffle(x)\nnp.random.seed(0)\nnp.random.shuffle(y)\nzip(x, y)",
+        "x, y = load()\nnp.random.seed(0)\nnp.random.shuffle(x)\nnp.random.seed(0)\n"
+        "np.random.shuffle(y)\nzip(x, y)",
         "x, y = load()\nrandom.Random(1).shuffle(x)\nrandom.Random(1).shuffle(y)\nzip(x, y)",
         "x, y = load()\nif plain:\n    x.sort()\nzip(x, y)",
         "x, y = load()\nx, y = shuffle(x, y)\nzip(x, y)",
@@ -174,10 +178,12 @@ def test_what_is_reordered_alone_is_found(
         "x, y = load()\nx = x[:80]\ny = y[:n]\nzip(x, y)",
         "x = load()\nr = sorted(x)\nzip(x, r)",
         "names = listing()\nscores = torch.randn(9)\nnames.sort()\nzip(names, scores)",
-        "p = list(m.parameters())\ng = torch.autograd.grad(f, p)\ng = [e for e in g if e is not None]\nzip(p, g)",
+        "p = list(m.parameters())\ng = torch.autograd.grad(f, p)\n"
+        "g = [e for e in g if e is not None]\nzip(p, g)",
         "x = load()\np = torch.randperm(len(x))\nx = x[p]\nzip(x, p)",
         't = read()\nt = t.dropna()\nx = t["a"]\ny = t["b"]\nzip(x, y)',
-        't = read()\nt = t[t["a"] > 0]\nx = t[["a", "c"]].to_numpy()\ny = t["b"].to_numpy()\nzip(x, y)',
+        't = read()\nt = t[t["a"] > 0]\nx = t[["a", "c"]].to_numpy()\n'
+        'y = t["b"].to_numpy()\nzip(x, y)',
         't = read()\nx = t["a"][t["k"] == 1]\ny = t["b"][t["k"] == 1]\nzip(x, y)',
         "p = read()\nx = [a for a in p if a]\ny = [a for a in p]\nzip(x, y)",
         "p = read()\nx = [a for a, k in p if k]\ny = [a for a, k in p if not k]\nzip(x, y)",

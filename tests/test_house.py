@@ -210,7 +210,10 @@ def test_rules_touch_no_hooks() -> None:
 
 
 def test_importing_whence_imports_neither_torch_nor_rich() -> None:
-    code = "import sys, whence; print([each for each in ('torch', 'rich', 'executing') if each in sys.modules])"
+    code = (
+        "import sys, whence; print([each for each in ('torch', 'rich', 'executing') if each in "
+        "sys.modules])"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 

@@ -176,7 +176,10 @@ def test_a_stderr_that_nobody_reads_does_not_end_a_program_that_lets_pipes_end_i
 
 def test_a_stderr_that_is_full_does_not_stop_the_program(tmp_path: Path) -> None:
     fill = "import os, fcntl\nfcntl.fcntl(2, fcntl.F_SETPIPE_SZ, 4096)\nos.set_blocking(2, False)\n"
-    fill += "try:\n    while True: os.write(2, b'x' * 512)\nexcept BlockingIOError: os.set_blocking(2, True)\n"
+    fill += (
+        "try:\n    while True: os.write(2, b'x' * 512)\n"
+        "except BlockingIOError: os.set_blocking(2, True)\n"
+    )
     write(tmp_path, fill + CAUGHT + "print('done')")
     with started(
         "run", "train.py", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -398,7 +401,8 @@ PATCHES = [
     "import time; time.perf_counter = time.monotonic = time.sleep = boom",
     "import random; random.getstate = random.setstate = boom",
     "import dataclasses; dataclasses.asdict = dataclasses.replace = boom",
-    "import threading, sys; threading.main_thread = threading.active_count = sys._current_frames = boom",
+    "import threading, sys; threading.main_thread = threading.active_count = "
+    "sys._current_frames = boom",
     "import os; os.close(2)",
     "import sys; sys.stderr.close()",
     "import sys; sys.stdout = sys.stderr = sys.__stderr__ = None",
@@ -704,7 +708,10 @@ def test_no_values_leaves_tensor_values_out_of_all_that_is_written(
 def test_places_shapes_and_counts_stay_without_values() -> None:
     from whence.redaction import without_values
 
-    kept = "step 12 of train.py:14: (64, 1, 28) meets Linear(in_features=400, out_features=1) for 3 samples of float32"
+    kept = (
+        "step 12 of train.py:14: (64, 1, 28) meets Linear(in_features=400, out_features=1) for "
+        "3 samples of float32"
+    )
     assert without_values(kept) == kept
     assert without_values("log of -2.999 gave NaN") == "log of <value> gave NaN"
     assert (

@@ -120,7 +120,8 @@ def test_a_program_with_hostile_names_and_exceptions_is_shown_escaped(tmp_path: 
     folder.mkdir()
     script = folder / "train\u202e.py"
     script.write_text(
-        "import torch\ndef f(): torch.nn.Linear(4, 2)(torch.ones(3, 5))\ntry: f()\nexcept Exception: pass\n"
+        "import torch\ndef f(): torch.nn.Linear(4, 2)(torch.ones(3, 5))\ntry: f()\n"
+        "except Exception: pass\n"
     )
     ran = whence_run(script, cwd=tmp_path)
     assert ran.findings

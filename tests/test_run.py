@@ -126,7 +126,10 @@ def test_name_file_package_spec_argv_and_path_are_those_of_plain_python(
 
 @pytest.mark.parametrize("way", ["script", "module", "folder", "command"])
 def test_loader_and_annotations_of_main_are_those_of_plain_python(programs: Path, way: str) -> None:
-    look = 'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" object")[0], __cached__)'
+    look = (
+        'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" '
+        'object")[0], __cached__)'
+    )
     if way == "command":
         words = ["-c", look.replace(", __cached__", "")]
     else:
@@ -183,7 +186,10 @@ def test_a_package_sees_the_programs_arguments_while_it_is_imported(tmp_path: Pa
 
 
 def test_code_behind_c_shows_the_same_tracebacks_to_itself(tmp_path: Path) -> None:
-    code = "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    print(traceback.format_exc())"
+    code = (
+        "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
+        "    print(traceback.format_exc())"
+    )
     assert under_whence("-c", code, cwd=tmp_path).stdout == python("-c", code, cwd=tmp_path).stdout
 
 
@@ -428,7 +434,8 @@ def test_exit_with_a_message_prints_it_and_gives_1(tmp_path: Path) -> None:
 
 UNCAUGHT = {
     "raise": "def load():\n    raise ValueError('no such column')\nload()",
-    "cause": "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('config') from error",
+    "cause": "try:\n    {}['a']\nexcept KeyError as error:\n"
+    "    raise RuntimeError('config') from error",
     "context": "try:\n    {}['a']\nexcept KeyError:\n    raise RuntimeError('config')",
     "group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
     "no text": "assert 1 > 2",
@@ -535,7 +542,8 @@ def test_an_excepthook_that_raises_does_not_cost_the_report(tmp_path: Path, more
         "import sys; sys.stderr = None",
         "import os, tempfile\nwith tempfile.TemporaryDirectory() as folder: os.chdir(folder)",
         "import shutil; shutil.rmtree('.whence')",
-        "import glob, os\nfor each in glob.glob('.whence/*/findings.json'): os.remove(each); os.mkdir(each)",
+        "import glob, os\n"
+        "for each in glob.glob('.whence/*/findings.json'): os.remove(each); os.mkdir(each)",
     ],
     ids=[
         "stderr closed",
@@ -800,7 +808,8 @@ def test_settings_made_before_torch_is_imported_still_count(tmp_path: Path) -> N
     """The number of threads decides in which order sums are taken, and so their last bits."""
     write(
         tmp_path,
-        "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; print(torch.get_num_threads())",
+        "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; "
+        "print(torch.get_num_threads())",
     )
     assert whence_process("train.py", cwd=tmp_path).stdout == "1\n"
 

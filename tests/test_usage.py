@@ -559,7 +559,10 @@ def test_a_comment_on_the_origins_line_suppresses_that_rule(
 
 
 def test_a_suppressed_finding_leaves_no_note_on_the_exception(tmp_path: Path) -> None:
-    lines = f"import torch\nrows = torch.ones(3, 5)  # whence: ignore[{RULE}]\ntorch.nn.Linear(4, 2)(rows)\n"
+    lines = (
+        f"import torch\nrows = torch.ones(3, 5)  # whence: ignore[{RULE}]\n"
+        "torch.nn.Linear(4, 2)(rows)\n"
+    )
     ran = run(tmp_path, text=lines)
     assert (ran.code, ran.findings) == (1, [])
     assert "whence: " not in ran.stderr.replace("# whence: ignore", "")

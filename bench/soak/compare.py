@@ -106,7 +106,10 @@ def describe(outcome: Outcome) -> str:
 
 def _finding(finding: dict[str, Any]) -> str:
     origin = finding.get("origin") or {}
-    return f"{finding['severity']} {finding['rule']} at line {origin.get('line')}: {finding['verdict'][:120]}"
+    return (
+        f"{finding['severity']} {finding['rule']} at line {origin.get('line')}: "
+        f"{finding['verdict'][:120]}"
+    )
 
 
 def main() -> None:
@@ -138,7 +141,8 @@ def main() -> None:
             if not outcome.is_good:
                 place = keep(outcome, chosen.keep)
                 print(
-                    f"{outcome.program.seed:>6} {outcome.program.name}\n       {describe(outcome)}\n       {place}",
+                    f"{outcome.program.seed:>6} {outcome.program.name}\n"
+                    f"       {describe(outcome)}\n       {place}",
                     flush=True,
                 )
     print_summary(outcomes)
@@ -150,14 +154,17 @@ def print_summary(outcomes: list[Outcome]) -> None:
     found = [each for each in outcomes if each.findings]
     stable = [each for each in differing if not each.unstable]
     print(
-        f"\n{len(outcomes)} programs: {len(differing)} differ ({len(stable)} of them each time), {len(found)} have findings above info"
+        "\n"
+        f"{len(outcomes)} programs: {len(differing)} differ ({len(stable)} of them each "
+        f"time), {len(found)} have findings above info"
     )
     if outcomes:
         plain, watched = (
             sum(getattr(each, kind).seconds for each in outcomes) for kind in ("plain", "watched")
         )
         print(
-            f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} s watched"
+            f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} "
+            "s watched"
         )
     for title, names in (
         ("rules", Counter(each["rule"] for outcome in found for each in outcome.findings)),

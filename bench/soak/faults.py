@@ -402,11 +402,15 @@ def main() -> None:
 def describe(verdict: Verdict) -> str:
     planted = verdict.planted
     said = [
-        f"{each['severity']} {each['rule']} at line {(each.get('origin') or {}).get('line')}: {each['verdict'][:100]}"
+        f"{each['severity']} {each['rule']} at line "
+        f"{(each.get('origin') or {}).get('line')}: {each['verdict'][:100]}"
         for each in verdict.findings
     ]
     expected = f"{'|'.join(sorted(planted.rules))} at {sorted(planted.lines)}"
-    head = f"{verdict.column}: {planted.kind}, seed {planted.seed} ({planted.name}); expected {expected}"
+    head = (
+        f"{verdict.column}: {planted.kind}, seed {planted.seed} ({planted.name}); expected "
+        f"{expected}"
+    )
     return "\n    ".join([head, *(said or ["no finding"])])
 
 

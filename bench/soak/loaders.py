@@ -42,7 +42,8 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
     match kind:
         case "loader":
             add(
-                f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, shuffle=True)"
+                f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, "
+                "shuffle=True)"
             )
         case "loader_generator":
             add(

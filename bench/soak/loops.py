@@ -119,7 +119,10 @@ def _with_optimizer(
             update = update.replace(
                 "vector_scaler.step(optimizer)", "scaler.step(vector_optimizer)"
             )
-            return f"{zero}\n{forward}\nscaler.scale(loss).backward()  #@backward\n{update}\nscaler.update(){tail}"
+            return (
+                f"{zero}\n{forward}\nscaler.scale(loss).backward()  #@backward\n{update}\n"
+                f"scaler.update(){tail}"
+            )
         case "autograd_grad":
             assign = block(f"""
                 trained = [each for each in {parameters} if each.requires_grad]

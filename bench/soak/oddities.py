@@ -107,7 +107,8 @@ def mock_patch(scene: Scene) -> bool:
         return False
     scene.script.imports.add("from unittest import mock")
     scene.script.training_contexts.append(
-        'mock.patch.object(torch.Tensor, "backward", autospec=True, side_effect=torch.Tensor.backward) as spy'
+        'mock.patch.object(torch.Tensor, "backward", autospec=True, '
+        "side_effect=torch.Tensor.backward) as spy"
     )
     scene.script.after.append('print("backward calls", spy.call_count)')
     return True
@@ -509,7 +510,8 @@ def tensor_subclass(scene: Scene) -> bool:
     )
     name = scene.batch.split(",")[0]
     scene.script.step_start.append(
-        f"if step == 1:\n    print(f\"spread {{spread({name}):.6f}} after {{counts['tracked']}} calls\")"
+        "if step == 1:\n"
+        f"    print(f\"spread {{spread({name}):.6f}} after {{counts['tracked']}} calls\")"
     )
     return True
 

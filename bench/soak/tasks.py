@@ -201,7 +201,8 @@ def classification(draw: Draw, script: Script) -> Task:
     loss = _class_loss(draw, script, classes)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, {classes})  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, {classes})  #@head",
         forward="return self.head(self.body(x))",
     )
     return Task(
@@ -230,7 +231,8 @@ def images(draw: Draw, script: Script) -> Task:
     loss = _class_loss(draw, script, 4)
     _net(
         script,
-        layers=f"self.body = Body(1, {width})  #@body\nself.head = nn.Linear({4 * width}, 4)  #@head",
+        layers=f"self.body = Body(1, {width})  #@body\n"
+        f"self.head = nn.Linear({4 * width}, 4)  #@head",
         forward="return self.head(F.adaptive_avg_pool2d(self.body(x), 2).flatten(1))",
     )
     return Task(
@@ -270,7 +272,8 @@ def segmentation(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body(1, {width})  #@body\nself.head = nn.Conv2d({width}, {outputs}, 1)  #@head",
+        layers=f"self.body = Body(1, {width})  #@body\n"
+        f"self.head = nn.Conv2d({width}, {outputs}, 1)  #@head",
         forward="return self.head(self.body(x))",
     )
     return Task(rows, ("pictures", "masks"), ("x", "y"), loss)
@@ -311,7 +314,8 @@ def sequence(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 1)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 1)  #@head",
         forward="return self.head(self.body(x)).squeeze(-1)",
     )
     return Task(rows, columns, batch, loss, deterministic=not _is_random(body))
@@ -348,7 +352,10 @@ def language_model(draw: Draw, script: Script) -> Task:
                 """)
     loss = f"logits = model(line[:, :-1])  #@forward\n{loss}"
     tied = draw.axis("tying", ["tied", "untied"]) == "tied"
-    layers = f"self.embedding = nn.Embedding({words}, {width})\nself.body = Body({width}, {width})  #@body"
+    layers = (
+        f"self.embedding = nn.Embedding({words}, {width})\n"
+        f"self.body = Body({width}, {width})  #@body"
+    )
     layers += f"\nself.head = nn.Linear({width}, {words}, bias=False)  #@head"
     if tied:
         layers += f"\nnn.init.normal_(self.embedding.weight, std={width} ** -0.5)"
@@ -433,7 +440,8 @@ def contrastive(draw: Draw, script: Script) -> Task:
     draw.axis("loss", ["info_nce"])
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 8)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 8)  #@head",
         forward="return F.normalize(self.head(self.body(x)), dim=-1)",
     )
     loss = block("""
@@ -456,7 +464,8 @@ def policy(draw: Draw, script: Script) -> Task:
     entropy = draw.axis("loss", ["reinforce", "reinforce_entropy"]) == "reinforce_entropy"
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 3)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 3)  #@head",
         forward="return self.head(self.body(x))",
     )
     bonus = " - 0.01 * choice.entropy().mean()" if entropy else ""
@@ -631,7 +640,8 @@ def recommender(draw: Draw, script: Script) -> Task:
             nn.init.normal_(self.item.weight, std=0.3)
             nn.init.zeros_(self.bias.weight)
             """,
-        forward="return (self.user(user) * self.item(item)).sum(dim=1) + self.bias(item).squeeze(1)",
+        forward="return (self.user(user) * self.item(item)).sum(dim=1) "
+        "+ self.bias(item).squeeze(1)",
         arguments="user, item",
     )
     loss = (
@@ -710,7 +720,8 @@ def tags(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 4)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 4)  #@head",
         forward="return self.head(self.body(x))",
     )
     return Task(rows, ("features", "marks"), ("x", "y"), loss, deterministic=not _is_random(body))
