@@ -1,7 +1,8 @@
-"""What fitting and checking a data contract cost, beside one pass of numpy's mean(axis=0) and std(axis=0) over the same table.
+"""Measure the cost of fitting and checking a data contract, relative to one pass of numpy.
 
-Pairs in turn in one process, one thread; the median of the ratios of neighbours. Memory is what the process needs at its peak
-beyond what it had before (Linux), what torch loads at its first use included.
+The numpy pass is mean(axis=0) and std(axis=0) over the same table. Pairs alternate in one process
+and one thread; the figure is the median of the ratios of neighbours. Memory is the peak of the
+process beyond its size before (Linux), including what torch loads at its first use.
 
 Usage: python bench/contract.py [pairs] [--rows N] [--columns N]
 """
@@ -24,7 +25,7 @@ from whence.data.contract import Contract
 
 
 def table(rows: int, columns: int) -> np.ndarray:
-    """Normal values in single precision, made in blocks so that making them leaves no peak behind."""
+    """Make normal float32 values, in blocks so that this leaves no memory peak."""
     made = np.empty((rows, columns), dtype=np.float32)
     generator = np.random.default_rng(0)
     for start in range(0, rows, 100_000):
@@ -48,7 +49,7 @@ def status(key: str) -> float:
 
 
 def extra_memory(action: Callable[[], object]) -> float:
-    """What the process needs at its peak beyond what it has before, in MB."""
+    """The peak memory of the process beyond its size before, in MB."""
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     action()

@@ -1,9 +1,10 @@
-"""What the default watch costs, as a user sees it: the same program plain and under `whence run`, in two processes.
+"""Measure the cost of the default watch, as a user sees it.
 
-One table has the steady state (CPU time of the second half of the steps, watched to plain), the beginning (CPU
-seconds that Whence adds to the whole program, its children included, and how many it may add: 1 s plus 3 % of the
-program's own) and the peak memory. The second shows how these grow. Pairs are interleaved, and which one runs first
-changes; cells are medians, with the lowest and highest pair.
+The same program runs plain and under `whence run`, in two processes. The first table has the steady
+state (CPU time of the second half of the steps, watched divided by plain), the beginning (CPU
+seconds that Whence adds to the whole program, its children included, and its limit: 1 s plus 3 % of
+the program's own) and the peak memory. The second table shows how these grow. Pairs are interleaved
+in alternating order; cells are medians, with the lowest and highest pair.
 
 Usage: python bench/table.py [NAME ...] [--pairs N] [--growth] [--full]
 """
@@ -63,7 +64,7 @@ def spread(values: list[float]) -> Spread:
 def run(words: list[str], folder: str, *, watched: bool) -> Measured:
     way = ["-m", "whence", "run", "--quiet"] if watched else []
     command = [sys.executable, *way, str(PROGRAMS), *words]
-    # Whoever installs Whence has its bytecode.
+    # An installed Whence has its bytecode.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -79,7 +80,7 @@ def run(words: list[str], folder: str, *, watched: bool) -> Measured:
 
 
 def measure(words: list[str], pairs: int) -> list[tuple[Measured, Measured]]:
-    """Plain and watched runs of one program, in turn."""
+    """Alternate plain and watched runs of one program."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(pairs):

@@ -1,4 +1,4 @@
-"""Annotations of shapes and types that a checker finds broken: the argument, what is wrong with it, and where that was born."""
+"""Violated shape and dtype annotations: the argument, the mismatch, and its origin."""
 
 from __future__ import annotations
 

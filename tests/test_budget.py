@@ -1,4 +1,4 @@
-"""What does not fit into the budget is left out and said once; the floor and real failures are not subject to it."""
+"""Work beyond the budget is omitted and reported once; the minimum and real failures are exempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silent mistakes in what is computed, a few lines each, beside what looks like them and is meant."""
+"""Silent mistakes in computations, a few lines each, beside intended look-alikes."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def graphs(pooled: Callable[[Tensor], Tensor]) -> None:
 
 
 class Sharpness(torch.autograd.Function):
-    """One number of a softmax, which stays the same where all logits grow alike."""
+    """One value of a softmax, which is unchanged if all logits grow equally."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, factor: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""Loops without a loader: orders, iterators that are used up, sequences that are reordered alone."""
+"""Loops without a loader: orders, exhausted iterators, sequences that are reordered alone."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_iterator_is_known_to_be_used_up_and_nothing_is_taken_from_it(
         iterator = _iterators(file)[kind]
         next(iterator)
         if kind not in ("csv", "file"):
-            # A short file is in memory as a whole once its first line was read.
+            # A short file is entirely in memory once its first line was read.
             assert not is_exhausted(iterator)
         assert len(list(iterator)) == size - 1
         assert is_exhausted(iterator)
@@ -238,7 +238,7 @@ def test_a_batch_that_says_its_order_is_right() -> None:
 
 
 class Windows:
-    """Of four numbers of a series, each with a number that stands `ahead` of where it begins."""
+    """Windows of four values of a series, each with the value `ahead` steps after its start."""
 
     def __init__(self, ahead: int) -> None:
         self.series = torch.rand(40, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""How much is said: notes are never more than notes, two faults are two findings, a failure again is counted."""
+"""Number and severity of findings: notes stay notes, two faults are two findings, repeats count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch consists of: every structure that a collate_fn may give, walked to its leaves and read as numbers."""
+"""Batches of every structure that a collate_fn may return, walked to their leaves and read."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Outer:
 
 
 class Encoding(UserDict[str, Any]):
-    """As tokenizers give them."""
+    """A batch as tokenizers return it."""
 
 
 class Picture:
-    """Is read as images of PIL's are: through an interface of numpy's."""
+    """An image that is read like PIL's, through numpy's array interface."""
 
     def __init__(self, pixels: Any) -> None:
         self._pixels = pixels
@@ -151,7 +151,7 @@ def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
 
 
 def noted(batches: list[Any]) -> Any:
-    """The entry of the ledger after one epoch of these."""
+    """The ledger's entry after one epoch of these batches."""
     ledger, info = BatchLedger(), LoaderInfo(object(), ())
     ledger.epoch_began(info, (), {})
     for number, data in enumerate(batches):

@@ -1,4 +1,4 @@
-"""Every form of DataLoader: which samples a batch is made of, which worker made it, and that nothing is changed by knowing so."""
+"""Every form of DataLoader: a batch's samples and worker are known, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def here() -> int:
 
 
 class Truth(Dataset[torch.Tensor]):
-    """A sample tells its index and who made it. The first worker is slow, and what is random is in the sample too."""
+    """Samples hold their index, worker and a random value. The first worker is slow."""
 
     def __len__(self) -> int:
         return SIZE
@@ -50,7 +50,7 @@ class Truth(Dataset[torch.Tensor]):
 
 
 class Several(Truth):
-    """Is asked for several samples at once."""
+    """A dataset that fetches several samples at once."""
 
     def __getitem__(self, index: Any) -> torch.Tensor:
         return torch.stack([Truth.__getitem__(self, each) for each in index])
@@ -63,7 +63,7 @@ class Keyed(Truth):
 
 
 class Stream(IterableDataset[torch.Tensor]):
-    """The second worker has three times as much to tell."""
+    """The second worker has three times as many samples."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for number in range(6 if here() == 0 else 18):
@@ -71,7 +71,7 @@ class Stream(IterableDataset[torch.Tensor]):
 
 
 class Backwards(Sampler[Any]):
-    """Gives numbers as tensors do."""
+    """A sampler that yields indices as tensors."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(torch.arange(SIZE - 1, -1, -1))
@@ -86,7 +86,7 @@ class Cells(Sampler[tuple[int, int]]):
 
 
 class OneList(Sampler[list[int]]):
-    """Uses the same list for every batch."""
+    """A batch sampler that reuses one list for every batch."""
 
     def __init__(self, kind: Callable[[list[int]], Any] = list) -> None:
         self.kind = kind
@@ -152,7 +152,7 @@ if IN_ORDER:
 
 
 def told() -> tuple[int, list[Any] | None, int]:
-    """What the watch knows of the batch that has just come: its number, its indices, its worker."""
+    """What the watch knows of the latest batch: its number, its indices, its worker."""
     session = running()
     assert session is not None
     batch = session.loaders.current
@@ -163,7 +163,7 @@ def told() -> tuple[int, list[Any] | None, int]:
 def gone_through(
     make: Callable[[], DataLoader[Any]], epochs: int, watched: bool
 ) -> list[list[Any]]:
-    """The batches of some epochs, and the random number that comes next."""
+    """The batches of some epochs, and the next random number."""
     torch.manual_seed(3)
     loader = make()
     found = []
@@ -185,7 +185,7 @@ def check(make: Callable[[], DataLoader[Any]], epochs: int, ordered: bool, cwd: 
             seen = gone_through(make, epochs, watched=True)
         assert watch.report.not_watched == ()
         plain = gone_through(make, epochs, watched=False)
-        # What comes first depends on who is quicker, with and without the watch.
+        # The order depends on which worker is faster, with and without the watch.
         alike = seen == plain if ordered else told_apart(seen) == told_apart(plain)
         assert alike
 
@@ -194,7 +194,7 @@ def check(make: Callable[[], DataLoader[Any]], epochs: int, ordered: bool, cwd: 
 
 
 def told_apart(found: list[list[Any]]) -> Any:
-    """All that does not depend on which worker was quicker."""
+    """Everything that does not depend on which worker was faster."""
     *batches, drawn = found
     return sorted(torch.tensor(batch).reshape(-1, 3)[:, 0].tolist() for batch in batches), drawn
 
@@ -243,7 +243,7 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
 def test_batches_of_a_stream_have_a_worker_and_no_indices(
     options: Any, persistent: bool, tmp_path: Path
 ) -> None:
-    """One worker has less to give than the other: they do not come in turn."""
+    """One worker has fewer samples than the other: they do not alternate."""
 
     def body() -> None:
         with whence.watch():

@@ -1,4 +1,4 @@
-"""NaN and Inf: caught before they touch the weights, replayed, and silent where nothing is harmed."""
+"""NaN and Inf: caught before they reach the weights, replayed, and silent if they do no harm."""
 
 from __future__ import annotations
 

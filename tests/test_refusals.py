@@ -1,4 +1,4 @@
-"""What torch's own methods refuse: each misfit is known by its operands, and told where it can be mended."""
+"""Calls that torch's methods reject: diagnosed from the operands, reported where the fix belongs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ state = net.state_dict()
 """
 LINES = NET.count("\n")
 
-# The program after NET; the line in it that is named; a piece of the verdict; a piece of the patch, if there is one.
+# The program after NET; the reported line; a part of the verdict; a part of the patch, if any.
 STATES = {
     "a part on several devices": (
         "net.body = nn.DataParallel(net.body)\nNet().load_state_dict(net.state_dict())",
@@ -115,7 +115,7 @@ def test_states_that_a_module_refuses(name: str, tmp_path: Path) -> None:
     assert ran.document["not_watched"] == []
 
 
-# Programs that catch the refusal, and how much is said then.
+# Programs that catch the exception, and the resulting severity.
 CAUGHT = {
     "a prefix nobody wants": (
         "try:\n    Net().load_state_dict(nn.DataParallel(net).state_dict())\n"
@@ -239,7 +239,7 @@ def step(x, y):
     schedule.step()
 Cycle = torch.optim.lr_scheduler.OneCycleLR
 """
-# The schedule; the line that is named; a piece of the reason.
+# The schedule; the reported line; a part of the reason.
 SCHEDULES = {
     "epochs": ("epochs = 3\nschedule = Cycle(opt, 0.1, total_steps=epochs)", 1, "counts epochs"),
     "one epoch": ("schedule = Cycle(opt, 0.1, len(loader))", 1, "batches of one epoch"),

@@ -1,4 +1,4 @@
-"""Reading the user's program: who catches an exception, where a name was defined, what an edit looks like."""
+"""Reading the user's program: exception handlers, definitions of names, edits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Boom(RuntimeError):
 
 
 def _fate(body: str, tmp_path: Path) -> Fate:
-    """Run a program in which `boom()` stands for a call that raises, and say what becomes of the exception."""
+    """Run a program in which `boom()` raises, and return the fate of the exception."""
     path = tmp_path / f"program{abs(hash(body))}.py"
     path.write_text(body)
     seen: list[Fate] = []
@@ -232,7 +232,7 @@ def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(
 
 
 def _patched(path: str, diff: str | None) -> str:
-    """What `patch` makes of a file."""
+    """Apply a patch to a file and return the result."""
     assert diff is not None
     applied = subprocess.run(["patch", path], input=diff.encode(), capture_output=True)
     assert applied.returncode == 0, applied.stdout.decode() + diff

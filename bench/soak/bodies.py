@@ -360,7 +360,7 @@ IMAGE = {
         """,
 }
 
-# Causal, so that the same bodies serve a language model.
+# Causal, so that a language model can use the same bodies.
 SEQUENCE = {
     "lstm": """
         class Body(nn.Module):
@@ -446,7 +446,7 @@ SEQUENCE = {
         """,
 }
 
-# What torch.func, second passes or deep copies cannot do without changing state of these.
+# Under torch.func, second passes or deep copies these would change their state.
 STATEFUL = {
     "batchnorm",
     "spectral_norm",

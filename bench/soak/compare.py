@@ -1,7 +1,7 @@
 """Compare random healthy programs, plain and under `whence run`.
 
-Both runs must end alike, and no finding may be above info. Compared are stdout, the exit code and
-the last line of a traceback. Where they differ, both runs are repeated: a program that differs from
+Both runs must end alike, without a finding above info. The stdout, the exit code and the last line
+of a traceback are compared. If they differ, both runs are repeated: a program that differs from
 itself without Whence is marked as unstable. Failing programs are saved with both outputs.
 
 Usage: python bench/soak/compare.py --programs 500 --seed 1 --jobs 2 [--keep FOLDER]
@@ -27,7 +27,7 @@ from runs import Ran, Start, run_plain, run_watched
 
 @dataclass
 class Outcome:
-    """What came of one program: what differs, what was found, what was not watched."""
+    """The outcome of one program: differences, findings, and what was not watched."""
 
     program: Program
     plain: Ran
@@ -81,7 +81,7 @@ def compare(program: Program, folder: Path, start: Start) -> Outcome:
 
 
 def keep(outcome: Outcome, folder: Path) -> Path:
-    """Save a program with what both runs printed and what was found."""
+    """Save a program with the output of both runs and the findings."""
     place = folder / str(outcome.program.seed)
     place.mkdir(parents=True, exist_ok=True)
     (place / "train.py").write_text(outcome.program.source)
@@ -177,7 +177,7 @@ def print_summary(outcomes: list[Outcome]) -> None:
 
 
 def _share_by_axis(outcomes: list[Outcome], axis: str) -> str:
-    """For each value of an axis how many programs had it, and how many of these failed."""
+    """Count, for each value of an axis, the programs that had it and those that failed."""
     every: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""How a program ends: what it prints of its state, and its exit code or exception."""
+"""The end of a program: the state that it prints, and its exit code or exception."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from script import Script, block
 
 
 def write_gan(draw: Draw, script: Script) -> str:
-    """Write data and models; return the training and what it prints at its end."""
+    """Write data and models; return the training code and the code that prints its results."""
     draw.axes |= {"task": "gan", "body": "two_players", "optimizer": "two_adams", "loop": "epochs"}
     width, steps = draw.number(16, 24), draw.number(24, 36)
     kind = draw.axis("loss", ["logistic", "hinge", "wasserstein_penalty"])

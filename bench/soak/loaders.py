@@ -1,4 +1,4 @@
-"""Ways to get batches: each writes what it needs and returns the expression to loop over."""
+"""Sources of batches: each writes its code and returns the expression to loop over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unusual things that healthy programs do; each counts or prints what an observer could change."""
+"""Unusual actions of healthy programs; each counts or prints what an observer could change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from script import Script, block
 
 @dataclass
 class Scene:
-    """What an oddity must know of the program around it."""
+    """The facts about the program that an oddity needs."""
 
     draw: Draw
     script: Script
@@ -20,9 +20,9 @@ class Scene:
     body: str
     loss: str
     optimizer: str
-    # The name of what is called in the forward pass; an oddity may put a wrapper there.
+    # The name that the forward pass calls; an oddity may put a wrapper there.
     model: str = "model"
-    # The expression that the loop goes over.
+    # The expression that the loop iterates over.
     loader: str = "loader"
     float64: bool = False
     chosen: tuple[str, ...] = ()
@@ -377,12 +377,12 @@ def log_thread(scene: Scene) -> bool:
         print("logged", len(logged), logged[-1])
         """)
     )
-    # Workers of a loader and the pin thread are threads as well.
+    # The feeder threads of workers and the pin thread are threads too.
     return scene.draw.axes.get("loader") != "workers"
 
 
 def bad_batch(scene: Scene) -> bool:
-    """Batches that fail an inspection are skipped."""
+    """Skip batches that fail an inspection."""
     if scene.draw.axes.get("scheduler") == "one_cycle":
         return False
     scene.script.definitions.append(
@@ -412,7 +412,7 @@ def bad_batch(scene: Scene) -> bool:
 
 
 def refused_call(scene: Scene) -> bool:
-    """A call that torch refuses is caught by the program, which computes the result in another way."""
+    """Catch a call that torch rejects, and compute the result in another way."""
     scene.script.imports.add("import traceback")
     scene.script.definitions.append(
         block("""
@@ -580,7 +580,7 @@ def anomaly(scene: Scene) -> bool:
 
 
 def checkpoint_file(scene: Scene) -> bool:
-    """Save in the middle, go on, and load what was saved."""
+    """Save in the middle, continue, and load the saved state."""
     if scene.optimizer in {"own_update", "in_backward", "torch_func"}:
         return False
     scene.script.imports |= {"import os", "import tempfile"}
@@ -614,7 +614,7 @@ def default_device(scene: Scene) -> bool:
 
 
 def settrace(scene: Scene) -> bool:
-    """A tool of the program's own counts calls of its functions."""
+    """Count calls of the program's functions with its own tool."""
     if scene.model == "compiled":
         return False
     scene.script.imports.add("import sys")
@@ -648,7 +648,7 @@ def live_parameters(scene: Scene) -> bool:
     return True
 
 
-# In the order in which they are put in: later ones look at earlier ones.
+# In the order of insertion: later oddities depend on earlier ones.
 ODDITIES: list[Callable[[Scene], bool]] = [
     float64,
     autocast,
@@ -690,7 +690,7 @@ ODDITIES: list[Callable[[Scene], bool]] = [
 
 
 def write_oddities(scene: Scene, number: int) -> Scene:
-    """Put some oddities in, leaving out those that do not go with what is there."""
+    """Insert some oddities, except those that are incompatible with the program."""
     wanted = [
         each
         for each in ODDITIES

@@ -39,7 +39,7 @@ SCHEDULERS = [
 
 @dataclass(frozen=True)
 class Stepping:
-    """What the loop writes around the loss."""
+    """The code that the loop writes around the loss."""
 
     kind: str
     zero: str

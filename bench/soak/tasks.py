@@ -14,9 +14,9 @@ HELD_OUT = 32
 
 @dataclass(frozen=True)
 class Task:
-    """What the rest of a program must know of its task."""
+    """The facts about a task that the rest of the program needs."""
 
-    # Samples in the columns, those held out included.
+    # Samples in the columns, including those held out.
     rows: int
     columns: tuple[str, ...]
     batch: tuple[str, ...]
@@ -28,7 +28,7 @@ class Task:
     # Whether the model is called as model(first column) and nothing else.
     simple_call: bool = True
     learning_rate: float = 1.0
-    # What the optimizer gets, unless it is the parameters of a module.
+    # The optimizer's parameters, unless they are those of a module.
     parameters: str = "model.parameters()"
 
 
@@ -51,7 +51,7 @@ def _net(script: Script, *, layers: str, forward: str, arguments: str = "x") -> 
 
 
 def _features(draw: Draw, script: Script, rows: int, width: int) -> None:
-    """Features that are standard normal, made by torch or by numpy."""
+    """Standard normal features, made by torch or by numpy."""
     match draw.axis("source", ["torch", "numpy", "generator"]):
         case "torch":
             script.data.append(f"features = torch.randn({rows}, {width})  #@features")
@@ -216,7 +216,7 @@ def classification(draw: Draw, script: Script) -> Task:
 
 
 def images(draw: Draw, script: Script) -> Task:
-    """Classify images of noise with a bright quarter."""
+    """Classify noise images by their bright quarter."""
     width, rows = draw.number(8, 12), _rows(draw)
     script.data.append(
         block(f"""
@@ -433,7 +433,7 @@ def vae(draw: Draw, script: Script) -> Task:
 
 
 def contrastive(draw: Draw, script: Script) -> Task:
-    """Two noisy views of a sample belong together, all others in the batch do not."""
+    """Match two noisy views of a sample against all others in the batch."""
     inputs, width, rows = draw.number(8, 12), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     write_body(draw, script, "vector")
@@ -455,7 +455,7 @@ def contrastive(draw: Draw, script: Script) -> Task:
 
 
 def policy(draw: Draw, script: Script) -> Task:
-    """A contextual bandit: one action is right for each observation."""
+    """A contextual bandit: one action is correct for each observation."""
     inputs, width, rows = draw.number(6, 8), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     script.data.append(f"right_action = (features @ torch.randn({inputs}, 3)).argmax(dim=1)")
@@ -664,7 +664,7 @@ def recommender(draw: Draw, script: Script) -> Task:
 
 
 def speech(draw: Draw, script: Script) -> Task:
-    """Read two symbols from a row of frames: CTC."""
+    """Read two symbols from a row of frames with CTC."""
     rows, width = draw.number(64, 96) + HELD_OUT, draw.number(12, 16)
     script.data.append(
         block(f"""
@@ -697,7 +697,7 @@ def speech(draw: Draw, script: Script) -> Task:
 
 
 def tags(draw: Draw, script: Script) -> Task:
-    """Several labels for each sample."""
+    """Predict several labels for each sample."""
     inputs, width, rows = draw.number(6, 10), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     script.data.append(
@@ -779,5 +779,5 @@ TASKS: dict[str, Callable[[Draw, Script], Task]] = {
 
 
 def keeps_state(body: str) -> bool:
-    """Whether a forward pass of this body changes something."""
+    """Whether a forward pass of this body changes its state."""
     return body in STATEFUL
