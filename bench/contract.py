@@ -94,12 +94,9 @@ def main() -> None:
     print(f"{'':<24}{'seconds':>9}{'ratio':>8}")
     whole = statistics.median(plain)
     print(f"{'numpy mean and std':<24}{whole:>9.2f}{1:>8.2f}")
-    print(
-        f"{'Contract.fit':<24}{statistics.median(fits) * whole:>9.2f}{statistics.median(fits):>8.2f}"
-    )
-    print(
-        f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}"
-    )
+    for name, ratios in (("Contract.fit", fits), ("Contract.check", checks)):
+        ratio = statistics.median(ratios)
+        print(f"{name:<24}{ratio * whole:>9.2f}{ratio:>8.2f}")
     print(
         f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of "
         f"{data.nbytes / 2**20:,.0f} MB"

@@ -203,7 +203,7 @@ def loaders(count: int) -> Steps:
 
 
 def optimizers(count: int) -> Steps:
-    """A stack of layers trained one by one, each with its own optimizer, as in greedy pretraining."""
+    """Greedy pretraining: layers are trained one by one, each with its own optimizer."""
     data = torch.randn(512, 32)
     for number in range(count):
         layer, back = nn.Linear(32, 32), nn.Linear(32, 32)

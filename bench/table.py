@@ -23,8 +23,8 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs.py"
 NAMES = (
-    "MLP", "MLP, loader", "LSTM", "ResNet", "GPT", "classifier", "many shapes", "30 models", "30 loaders",
-    "30 optimizers",
+    "MLP", "MLP, loader", "LSTM", "ResNet", "GPT", "classifier", "many shapes", "30 models",
+    "30 loaders", "30 optimizers",
 )  # fmt: skip
 GROWTH = {
     "parameters": ((1e5, 1e6, 1e7), (1e8,)),
@@ -71,12 +71,12 @@ def run(words: list[str], folder: str, *, watched: bool) -> Measured:
     ) as made:
         assert made.stdout is not None
         assert made.stderr is not None
-        told, complaints = made.stdout.read(), made.stderr.read()
+        output, complaints = made.stdout.read(), made.stderr.read()
         _, status, used = os.wait4(made.pid, 0)
         made.returncode = os.waitstatus_to_exitcode(status)
     if made.returncode:
         raise RuntimeError(f"{words}: {complaints.decode()}")
-    return Measured(**json.loads(told), seconds=used.ru_utime + used.ru_stime)
+    return Measured(**json.loads(output), seconds=used.ru_utime + used.ru_stime)
 
 
 def measure(words: list[str], pairs: int) -> list[tuple[Measured, Measured]]:
@@ -106,7 +106,8 @@ def line(title: str, found: list[tuple[Measured, Measured]]) -> str:
     memory = statistics.median(each.peak for each in plain)
     more = statistics.median(each.peak for each in watched) - memory
     return (
-        f"{title:<22}{own:>8.1f}{half:>9.2f}{steady.text('.3f'):>26}{added.text('.2f'):>22}{1 + 0.03 * own:>6.2f}"
+        f"{title:<22}{own:>8.1f}{half:>9.2f}{steady.text('.3f'):>26}"
+        f"{added.text('.2f'):>22}{1 + 0.03 * own:>6.2f}"
         f"{memory:>10.0f}{more:>9.1f}{30 + 0.02 * memory:>5.0f}"
     )
 

@@ -79,11 +79,11 @@ def assert_nothing_violated(violations: Path) -> None:
     """Fail with the violations that a paranoid process has recorded."""
     if not violations.exists():
         return
-    told = []
+    violations = []
     for line in violations.read_text().splitlines():
         found = json.loads(line)
-        told += [
+        violations += [
             f"{found['kind']}: {found['what']}",
             *("  " + " < ".join(each) for each in found["stacks"]),
         ]
-    raise AssertionError("\n".join(["Whence did not leave the program alone", *told]))
+    raise AssertionError("\n".join(["Whence did not leave the program alone", *violations]))

@@ -25,7 +25,7 @@ numpy.zeros(1)
 
 
 def _warm() -> None:
-    """Trigger torch's late imports: the compiler (first optimizer), shape functions (first meta call)."""
+    """Trigger torch's late imports: its compiler and its shape functions."""
     layer = torch.nn.Linear(2, 2)
     for kind in (torch.optim.Adam, torch.optim.SGD):
         optimizer = kind(layer.parameters(), lr=0.1)

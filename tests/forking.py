@@ -35,7 +35,7 @@ class Ran:
 
 
 def in_child(action: Callable[[], Any], *, cwd: Path, patience: int = 120) -> Ran:
-    """Run an action in a forked child like a whole Python process; return its output and exit code."""
+    """Run an action in a forked child like a Python process; return its output and exit code."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

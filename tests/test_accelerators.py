@@ -79,7 +79,7 @@ class Reads(TorchDispatchMode):
         self.found.append(f"{name} at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
 
     def around(self, look: Callable[..., Any]) -> Callable[..., Any]:
-        """Run the same check with this mode on, but not before: a program's mode closes the sensors."""
+        """Run the check with this mode on, but not before: a program's mode closes the sensors."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self.depth:
@@ -380,12 +380,14 @@ for start in range(0, 160, 8):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(sum(float(each.nan_to_num().sum()) for each in model.state_dict().values()), torch.rand(1).item())
+sums = [float(each.nan_to_num().sum()) for each in model.state_dict().values()]
+print(sum(sums), torch.rand(1).item())
 """
 
 
 def late_run(folder: Path, text: str, delay: int, *options: str) -> Ran:
-    kept, pacing.Pace._is_dear = pacing.Pace._is_dear, lambda pace: pace.tape.count > 0  # type: ignore[method-assign]
+    kept = pacing.Pace._is_dear
+    pacing.Pace._is_dear = lambda pace: pace.tape.count > 0  # type: ignore[method-assign]
     devices.stand_in = devices.StandIn(delay)
     script = folder / "program.py"
     script.write_text(text)

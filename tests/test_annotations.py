@@ -73,7 +73,10 @@ scored(x, w)
     "within containers": (
         """
 @jaxtyped(typechecker=beartype)
-def fused(maps: tuple[Float[Tensor, "batch width"], Float[Tensor, "batch width"]], more: list[int] | None = None):
+def fused(
+    maps: tuple[Float[Tensor, "batch width"], Float[Tensor, "batch width"]],
+    more: list[int] | None = None,
+):
     return len(maps)
 
 first = torch.ones(4, 3)

@@ -1,4 +1,4 @@
-"""The contract of every rule: it reports its broken case at the right line, and no correct program."""
+"""The contract of every rule: it reports its broken case at the right line and nothing else."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
 
 
 def _runs_on(case: Case) -> bool:
-    """Whether the program runs to its end, so that one watched run shows findings and final state."""
+    """Whether the program runs to its end: one watched run shows findings and final state."""
     return "exception" not in case.expected or case.expected.get("caught", False)
 
 
@@ -107,7 +107,8 @@ def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path
     ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name),
 )
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
-    # The broken program is compared with a plain run, and its twin does the same: one run is enough.
+    # The broken program is compared with a plain run, and its twin does the same: one run
+    # is enough.
     is_twin = script.name == "fixed.py"
     probe = script if is_twin else _probe(script, tmp_path)
     watched = whence_run(probe, cwd=tmp_path)
@@ -139,14 +140,18 @@ try:
 except Exception as error:
     print("raised:", type(error).__name__, str(error).replace(chr(10), " ")[:200])
 digest = hashlib.sha256()
+def add(name, tensor):
+    flat = tensor.detach().contiguous().reshape(-1)
+    digest.update(name.encode() + flat.view(torch.uint8).numpy().tobytes())
 for name, thing in sorted(names.items(), key=lambda each: each[0]):
     if isinstance(thing, torch.nn.Module):
         for key, tensor in thing.state_dict().items():
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
-                digest.update(key.encode() + tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+                add(key, tensor.detach().to_dense())
     elif type(thing) is torch.Tensor and not thing.is_meta and not thing.is_sparse:
-        digest.update(name.encode() + thing.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random())
+        add(name, thing)
+drawn = torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random()
+print("left:", digest.hexdigest(), *drawn)
 """
 
 

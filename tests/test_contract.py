@@ -82,7 +82,8 @@ def test_kept_contract_does_not_raise() -> None:
     Contract.fit(normal(0)).check(normal(1)).raise_if_broken()
 
 
-# Values -> departs or not. The contract is of 2000 rows of standard normal values in three columns, the second moved.
+# Values -> departs or not. The contract is of 2000 rows of standard normal values in three columns,
+# the second moved.
 
 
 def changed(change: Callable[[Array], Any], rows: int = ROWS) -> Any:
@@ -295,7 +296,9 @@ def test_small_batches_of_the_same_data_never_depart() -> None:
 
 
 def test_random_splits_depart_by_gross_outliers_and_by_rare_categories_in_a_small_batch() -> None:
-    """The two exceptions, on purpose: the one may be a sentinel, the other is what a served model cannot encode."""
+    """The two exceptions, on purpose: the one may be a sentinel, the other is what a served model
+    cannot encode.
+    """
     data = normal(0)
     data[7, 1] = 9999.0
     assert broken(Contract.fit(data[8:]).check(data[:8])) == [("range", (1,))]

@@ -83,8 +83,8 @@ def _iterators(file: Any) -> dict[str, Any]:
     }
 
 
-KINDS = ("generator", "list", "zip", "short zip", "map", "filter", "enumerate", "csv", "file", "loader", "stream",
-         "zip of loaders", "enumerated zip")  # fmt: skip
+KINDS = ("generator", "list", "zip", "short zip", "map", "filter", "enumerate", "csv", "file",
+         "loader", "stream", "zip of loaders", "enumerated zip")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

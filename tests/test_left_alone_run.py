@@ -494,7 +494,7 @@ print(seen)
 
 
 def test_our_thread_does_not_exist_while_the_program_forks(tmp_path: Path) -> None:
-    """From Python 3.12 on, a fork with several threads warns: it counts them after these callbacks."""
+    """From Python 3.12, a fork with several threads warns: it counts them after these callbacks."""
     script = write(tmp_path, TRAINING + COUNTS)
     assert whence_run(script, cwd=tmp_path).stdout == plain_run(script, cwd=tmp_path).stdout
 
@@ -600,7 +600,8 @@ RANK = """
 import os, sys, threading, time
 import torch.distributed as dist
 rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=rank, world_size=2)
+meeting = "file://" + os.path.abspath("meeting")
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
 for _ in range(2): step()
 dist.barrier()
 if rank == 1:
@@ -612,7 +613,9 @@ LAUNCHER = """
 import os, subprocess, sys
 words = [sys.executable, "-m", "whence", "run", "--hang-after", "3"]
 ranks = [
-    subprocess.Popen([*words, "--json", f"rank{rank}.json", "train.py"], env={**os.environ, "RANK": str(rank)})
+    subprocess.Popen(
+        [*words, "--json", f"rank{rank}.json", "train.py"], env={**os.environ, "RANK": str(rank)}
+    )
     for rank in range(2)
 ]
 try:

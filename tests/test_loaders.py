@@ -151,7 +151,7 @@ if IN_ORDER:
     )
 
 
-def told() -> tuple[int, list[Any] | None, int]:
+def latest_batch() -> tuple[int, list[Any] | None, int]:
     """What the watch knows of the latest batch: its number, its indices, its worker."""
     session = running()
     assert session is not None
@@ -171,7 +171,7 @@ def gone_through(
         for batch in loader:
             if watched:
                 rows = batch.reshape(-1, 3)
-                number, indices, worker = told()
+                number, indices, worker = latest_batch()
                 assert (number, indices) == (len(found), rows[:, 0].tolist())
                 assert {worker} == set(rows[:, 1].tolist())
             found.append(batch.tolist())
@@ -213,7 +213,7 @@ def test_an_index_that_is_a_tuple_is_one_index(tmp_path: Path) -> None:
     def body() -> None:
         with whence.watch():
             for batch in DataLoader(Keyed(), batch_size=None, sampler=Cells()):
-                assert told()[1] == [divmod(int(batch[0]), 6)]
+                assert latest_batch()[1] == [divmod(int(batch[0]), 6)]
 
     assert (ran := in_child(body, cwd=tmp_path)).code == 0, ran.stderr
 
@@ -222,7 +222,7 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
     def body() -> None:
         with whence.watch() as watch:
             found = [
-                (batch[:, 0].tolist(), told()[1])
+                (batch[:, 0].tolist(), latest_batch()[1])
                 for batch in DataLoader(Truth(), batch_sampler=OneList(each_in_turn))
             ]
         assert [rows for rows, _ in found] == [
@@ -253,7 +253,7 @@ def test_batches_of_a_stream_have_a_worker_and_no_indices(
             for _ in range(2):
                 workers = []
                 for batch in loader:
-                    _, indices, worker = told()
+                    _, indices, worker = latest_batch()
                     assert indices is None
                     assert {worker} == set(batch[:, 1].tolist())
                     workers.append(worker)
@@ -268,8 +268,8 @@ def test_an_epoch_that_was_left_does_not_mix_with_the_next(tmp_path: Path) -> No
             loader = DataLoader(Truth(), 4, num_workers=2, persistent_workers=True, shuffle=True)
             for stop in (1, 3, 99):
                 for number, batch in enumerate(loader):
-                    assert told()[1] == batch[:, 0].tolist()
-                    assert told()[2] == int(batch[0, 1])
+                    assert latest_batch()[1] == batch[:, 0].tolist()
+                    assert latest_batch()[2] == int(batch[0, 1])
                     if number == stop:
                         break
 
@@ -283,13 +283,13 @@ def test_an_iterator_from_before_the_watch_goes_on(tmp_path: Path) -> None:
         next(begun)
         with whence.watch() as watch:
             assert [batch[0, 0].item() for batch in begun] == [4, 8, 12, 16, 20]
-            assert [(batch[:, 0].tolist(), told()[1])[0] for batch in loader][-1] == [
+            assert [(batch[:, 0].tolist(), latest_batch()[1])[0] for batch in loader][-1] == [
                 20,
                 21,
                 22,
                 23,
             ]
-            assert told()[1] == [20, 21, 22, 23]
+            assert latest_batch()[1] == [20, 21, 22, 23]
         assert watch.report.not_watched == ()
 
     assert (ran := in_child(body, cwd=tmp_path)).code == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""Without children: what needs none is still found, and what needs one is reported as not watched."""
+"""Without children: what needs none is still found; the rest is reported as not watched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that torch's methods reject: diagnosed from the operands, reported where the fix belongs."""
+"""Calls that torch's methods reject: diagnosed from operands, reported where the fix belongs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ CAUGHT = {
     "an optimizer that begins anew": (
         "old = torch.optim.Adam(net.parameters()).state_dict()\n"
         "try:\n    torch.optim.Adam(net.head.parameters()).load_state_dict(old)\n"
-        "except ValueError:\n    print('anew')",
+        "except ValueError:\n    print('new')",
         "info",
     ),
 }

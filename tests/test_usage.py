@@ -69,7 +69,9 @@ def contents(folder: Path) -> set[Path]:
 def assert_refused(
     *words: str, cwd: Path, saying: str, first: Callable[[], Any] = lambda: None
 ) -> None:
-    """Exit code 2, one line on stderr that says what is wrong, nothing on stdout, no file touched."""
+    """Exit code 2, one line on stderr that says what is wrong, nothing on stdout, no file
+    touched.
+    """
     before = contents(cwd)
     ran = whence_command(*words, cwd=cwd, first=first)
     assert ran.code == 2, ran.stderr
@@ -479,8 +481,8 @@ KEYS = {
 }
 FINDING_KEYS = {
     "": {
-        "rule", "severity", "confidence", "verdict", "origin", "symptom", "chain", "why", "fix", "patch", "proof",
-        "occurrences",
+        "rule", "severity", "confidence", "verdict", "origin", "symptom", "chain", "why", "fix",
+        "patch", "proof", "occurrences",
     },
     "origin": {"file", "line", "code", "function", "op", "module", "phase", "step", "sample"},
     "symptom": {"file", "line", "code", "step", "what"},

@@ -38,7 +38,7 @@ InFork = Callable[[Callable[[], Any]], Ran]
 
 @pytest.fixture
 def in_fork(tmp_path: Path) -> InFork:
-    """Run a test's body in a forked child, so that its changes to torch cannot reach other tests."""
+    """Run a test's body in a forked child: its changes to torch cannot reach other tests."""
 
     def run(body: Callable[[], Any]) -> Ran:
         ran = in_child(body, cwd=tmp_path)

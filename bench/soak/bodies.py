@@ -403,7 +403,12 @@ SEQUENCE = {
                 super().__init__()
                 self.project = nn.Linear(inputs, width)
                 layer = nn.TransformerEncoderLayer(
-                    width, 2, dim_feedforward=2 * width, dropout=0.0, batch_first=True, norm_first=True
+                    width,
+                    2,
+                    dim_feedforward=2 * width,
+                    dropout=0.0,
+                    batch_first=True,
+                    norm_first=True,
                 )
                 self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
                 self.position = nn.Parameter(0.02 * torch.randn(64, width))

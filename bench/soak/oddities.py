@@ -240,7 +240,9 @@ def global_hook(scene: Scene) -> bool:
     scene.script.imports.add("from torch.nn.modules.module import register_module_forward_hook")
     scene.script.before.append(
         block("""
-        handle = register_module_forward_hook(lambda module, *seen: counts.update([type(module).__name__]))
+        handle = register_module_forward_hook(
+            lambda module, *seen: counts.update([type(module).__name__])
+        )
         """)
     )
     scene.script.after.append("handle.remove()")
@@ -347,7 +349,8 @@ def warnings_caught(scene: Scene) -> bool:
     scene.script.after.append(
         block("""
         for each in caught:
-            print("warning", each.category.__name__, os.path.basename(each.filename), str(each.message)[:60])
+            file, message = os.path.basename(each.filename), str(each.message)
+            print("warning", each.category.__name__, file, message[:60])
         """)
     )
     return True
@@ -552,7 +555,7 @@ def trace(scene: Scene) -> bool:
         return False
     how = scene.draw.axis("tracer", ["jit", "make_fx", "symbolic", "export"])
     first = scene.draw.axes["task"] in {"images", "segmentation"}
-    example = "pictures[:2]" if first else "features[:2]"
+    example = "images[:2]" if first else "features[:2]"
     if how == "jit":
         text = block(f"""
             traced = torch.jit.trace(model, {example})
@@ -589,7 +592,8 @@ def checkpoint_file(scene: Scene) -> bool:
         if epoch == 1:
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "checkpoint.pt")
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+                state = {"model": model.state_dict(), "epoch": epoch}
+                state["optimizer"] = optimizer.state_dict()
                 torch.save(state, path)
                 loaded = torch.load(path)
                 model.load_state_dict(loaded["model"])
@@ -614,7 +618,7 @@ def default_device(scene: Scene) -> bool:
 
 
 def settrace(scene: Scene) -> bool:
-    """Count calls of the program's functions with its own tool."""
+    """Count calls of program functions with the program's own tool."""
     if scene.model == "compiled":
         return False
     scene.script.imports.add("import sys")

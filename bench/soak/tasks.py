@@ -119,7 +119,8 @@ def regression(draw: Draw, script: Script) -> Task:
             loss = block(f"""
                 {predict}
                 squared = (prediction - y) ** 2  #@loss
-                return torch.where(mask, squared, torch.zeros_like(squared)).sum() / mask.sum().clamp(min=1)
+                kept = torch.where(mask, squared, torch.zeros_like(squared))
+                return kept.sum() / mask.sum().clamp(min=1)
                 """)
         case "gaussian_nll":
             layers = f"self.head = nn.Linear({width}, 2)  #@head"
@@ -221,10 +222,10 @@ def images(draw: Draw, script: Script) -> Task:
     script.data.append(
         block(f"""
         labels = torch.randint(4, ({rows},))  #@targets
-        pictures = 0.5 * torch.randn({rows}, 1, 8, 8)  #@features
+        images = 0.5 * torch.randn({rows}, 1, 8, 8)  #@features
         for index, label in enumerate(labels.tolist()):
             top, left = 4 * (label // 2), 4 * (label % 2)
-            pictures[index, :, top : top + 4, left : left + 4] += 1.0
+            images[index, :, top : top + 4, left : left + 4] += 1.0
         """)
     )
     body = write_body(draw, script, "image")
@@ -237,7 +238,7 @@ def images(draw: Draw, script: Script) -> Task:
     )
     return Task(
         rows,
-        ("pictures", "labels"),
+        ("images", "labels"),
         ("x", "y"),
         loss,
         labels="labels",
@@ -250,8 +251,8 @@ def segmentation(draw: Draw, script: Script) -> Task:
     width, rows = draw.number(8, 12), draw.number(64, 96) + HELD_OUT
     script.data.append(
         block(f"""
-        pictures = torch.randn({rows}, 1, 8, 8)  #@features
-        smooth = F.avg_pool2d(pictures, 3, stride=1, padding=1).squeeze(1)
+        images = torch.randn({rows}, 1, 8, 8)  #@features
+        smooth = F.avg_pool2d(images, 3, stride=1, padding=1).squeeze(1)
         masks = (smooth > 0.1).long()  #@targets
         """)
     )
@@ -276,7 +277,7 @@ def segmentation(draw: Draw, script: Script) -> Task:
         f"self.head = nn.Conv2d({width}, {outputs}, 1)  #@head",
         forward="return self.head(self.body(x))",
     )
-    return Task(rows, ("pictures", "masks"), ("x", "y"), loss)
+    return Task(rows, ("images", "masks"), ("x", "y"), loss)
 
 
 def sequence(draw: Draw, script: Script) -> Task:
@@ -336,7 +337,8 @@ def language_model(draw: Draw, script: Script) -> Task:
         for position in range({length}):
             following = (3 * tokens[:, position] + 1) % {words}
             surprise = torch.rand({rows}) < 0.1
-            tokens[:, position + 1] = torch.where(surprise, torch.randint({words}, ({rows},)), following)
+            other = torch.randint({words}, ({rows},))
+            tokens[:, position + 1] = torch.where(surprise, other, following)
         """)
     )
     body = write_body(draw, script, "sequence")
@@ -348,7 +350,8 @@ def language_model(draw: Draw, script: Script) -> Task:
         case _:
             loss = block("""
                 wanted = line[:, 1:].reshape(-1)
-                return F.cross_entropy(logits.reshape(len(wanted), -1), wanted, label_smoothing=0.05)  #@loss
+                logits = logits.reshape(len(wanted), -1)
+                return F.cross_entropy(logits, wanted, label_smoothing=0.05)  #@loss
                 """)
     loss = f"logits = model(line[:, :-1])  #@forward\n{loss}"
     tied = draw.axis("tying", ["tied", "untied"]) == "tied"
@@ -386,7 +389,8 @@ def autoencoder(draw: Draw, script: Script) -> Task:
         layers=block(f"""
             self.body = Body({inputs}, {width})  #@body
             self.code = nn.Linear({width}, 3)
-            self.decoder = nn.Sequential(nn.Linear(3, {width}), nn.Tanh(), nn.Linear({width}, {inputs}))
+            first, last = nn.Linear(3, {width}), nn.Linear({width}, {inputs})
+            self.decoder = nn.Sequential(first, nn.Tanh(), last)
             """),
         forward="return self.decoder(self.code(self.body(x)))",
     )
@@ -415,7 +419,8 @@ def vae(draw: Draw, script: Script) -> Task:
         layers=block(f"""
             self.body = Body({inputs}, {width})  #@body
             self.moments = nn.Linear({width}, 4)
-            self.decoder = nn.Sequential(nn.Linear(2, {width}), nn.Tanh(), nn.Linear({width}, {inputs}))
+            first, last = nn.Linear(2, {width}), nn.Linear({width}, {inputs})
+            self.decoder = nn.Sequential(first, nn.Tanh(), last)
             """),
         forward="""
             mean, log_variance = self.moments(self.body(x)).chunk(2, dim=-1)
@@ -492,7 +497,8 @@ def multi_task(draw: Draw, script: Script) -> Task:
     learned = draw.axis("loss", ["sum", "learned_weights"]) == "learned_weights"
     layers = block(f"""
         self.body = Body({inputs}, {width})  #@body
-        self.heads = nn.ModuleDict({{"price": nn.Linear({width}, 1), "label": nn.Linear({width}, 3)}})
+        heads = {{"price": nn.Linear({width}, 1), "label": nn.Linear({width}, 3)}}
+        self.heads = nn.ModuleDict(heads)
         """)
     if learned:
         layers += "\nself.uncertainty = nn.Parameter(torch.zeros(2))"
@@ -584,7 +590,8 @@ def tabular(draw: Draw, script: Script) -> Task:
         city = torch.randint(7, ({rows},))
         tags = torch.randint(12, ({rows}, 3))
         effect = torch.randn(7)
-        clicked = (numeric[:, 0] + effect[city] + 0.2 * torch.randn({rows}) > 0).to(numeric.dtype)  #@targets
+        score = numeric[:, 0] + effect[city] + 0.2 * torch.randn({rows})
+        clicked = (score > 0).to(numeric.dtype)  #@targets
         """)
     )
     body = write_body(draw, script, "vector")

@@ -1,4 +1,4 @@
-"""Healthy programs in paranoid mode: none of their code runs below Whence, no check leaves a trace."""
+"""Healthy programs in paranoid mode: no program code below Whence, no trace of a check."""
 
 from __future__ import annotations
 
