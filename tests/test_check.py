@@ -1142,7 +1142,9 @@ def test_nothing_that_is_given_is_changed(kind: type[nn.Module], mode: bool) -> 
     loss_fn: Any = nn.CrossEntropyLoss()
     if kind is GPT:
         batch = (tokens(8, 9, 30), tokens(8, 9, 30))
-        loss_fn = lambda logits, wanted: F.cross_entropy(logits.flatten(0, 1), wanted.flatten())  # noqa: E731
+        loss_fn = lambda logits, wanted: F.cross_entropy(  # noqa: E731
+            logits.flatten(0, 1), wanted.flatten()
+        )
     if kind is Tied:
         loss_fn = lambda output, wanted: output.square().mean()  # noqa: E731
     optimizer = None
