@@ -1,6 +1,6 @@
-"""The whole test suite on every torch and Python that users have.
+"""Run the whole test suite on every supported torch and Python.
 
-Builds an environment for each below `.venv-compat/`, runs pytest in it and prints a table.
+Build an environment for each below `.venv-compat/`, run pytest in it and print a table.
 
     python bench/compat.py                     all of them
     python bench/compat.py torch-2.15.0        one
@@ -39,11 +39,11 @@ ENVIRONMENTS = (
 
 
 def interpreter(version: str) -> str | None:
-    """A Python of this version: on the path, this one, or one of pyenv's."""
+    """Find a Python of this version: on the path, this one, or one of pyenv's."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     on_path = shutil.which(f"python{version}")
-    # pyenv puts a script on the path for versions that are installed and not chosen.
+    # pyenv puts a script on the path for installed versions that are not selected.
     if on_path is not None and _runs(on_path):
         return on_path
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -61,7 +61,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def build(environment: Environment, python: str) -> Path:
-    """The environment's interpreter. Nothing is done where it was built for the same requirements."""
+    """Return the environment's interpreter; reuse one built for the same requirements."""
     folder = FOLDER / environment.name
     wanted = requirements(environment)
     done = folder / ".requirements"
@@ -82,7 +82,7 @@ def build(environment: Environment, python: str) -> Path:
 
 
 def requirements(environment: Environment) -> list[str]:
-    """What the tests need, as constraints.txt says, and this torch in place of that one."""
+    """List the requirements of constraints.txt, with this torch version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
@@ -143,7 +143,9 @@ def main(arguments: list[str]) -> int:
     options = options or ["-n", "auto", "--dist", "worksteal"]
     rows = [(each, run(each, options)) for each in chosen]
     print(
-        f"\n{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} {'skipped':>7}"
+        "\n"
+        f"{'environment':14} {'python':>6} {'torch':>7} {'passed':>7} {'failed':>7} "
+        f"{'skipped':>7}"
     )
     for environment, cells in rows:
         print(f"{environment.name:14} {environment.python:>6} {environment.torch:>7} {cells}")

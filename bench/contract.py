@@ -1,7 +1,8 @@
-"""What fitting and checking a data contract cost, beside one pass of numpy's mean(axis=0) and std(axis=0) over the same table.
+"""Measure the cost of fitting and checking a data contract, relative to one pass of numpy.
 
-Pairs in turn in one process, one thread; the median of the ratios of neighbours. Memory is what the process needs at its peak
-beyond what it had before (Linux), what torch loads at its first use included.
+The numpy pass is mean(axis=0) and std(axis=0) over the same table. Pairs alternate in one process
+and one thread; the figure is the median of the ratios of neighbours. Memory is the peak of the
+process beyond its size before (Linux), including what torch loads at its first use.
 
 Usage: python bench/contract.py [pairs] [--rows N] [--columns N]
 """
@@ -24,7 +25,7 @@ from whence.data.contract import Contract
 
 
 def table(rows: int, columns: int) -> np.ndarray:
-    """Normal values in single precision, made in blocks so that making them leaves no peak behind."""
+    """Make normal float32 values, in blocks so that this leaves no memory peak."""
     made = np.empty((rows, columns), dtype=np.float32)
     generator = np.random.default_rng(0)
     for start in range(0, rows, 100_000):
@@ -48,7 +49,7 @@ def status(key: str) -> float:
 
 
 def extra_memory(action: Callable[[], object]) -> float:
-    """What the process needs at its peak beyond what it has before, in MB."""
+    """The peak memory of the process beyond its size before, in MB."""
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     action()
@@ -83,22 +84,22 @@ def main() -> None:
         checks.append(seconds(lambda: contract.check(data)) / plain[-1])
 
     print(
-        f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} thread, CPU time"
+        f"numpy {np.__version__}, torch {torch.__version__}, {torch.get_num_threads()} "
+        "thread, CPU time"
     )
     print(
-        f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of {chosen.pairs} interleaved pairs"
+        f"{chosen.rows:,} rows x {chosen.columns} columns float32, median of "
+        f"{chosen.pairs} interleaved pairs"
     )
     print(f"{'':<24}{'seconds':>9}{'ratio':>8}")
     whole = statistics.median(plain)
     print(f"{'numpy mean and std':<24}{whole:>9.2f}{1:>8.2f}")
+    for name, ratios in (("Contract.fit", fits), ("Contract.check", checks)):
+        ratio = statistics.median(ratios)
+        print(f"{name:<24}{ratio * whole:>9.2f}{ratio:>8.2f}")
     print(
-        f"{'Contract.fit':<24}{statistics.median(fits) * whole:>9.2f}{statistics.median(fits):>8.2f}"
-    )
-    print(
-        f"{'Contract.check':<24}{statistics.median(checks) * whole:>9.2f}{statistics.median(checks):>8.2f}"
-    )
-    print(
-        f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of {data.nbytes / 2**20:,.0f} MB"
+        f"extra memory: {to_fit:.0f} MB to fit, {to_check:.0f} MB to check a table of "
+        f"{data.nbytes / 2**20:,.0f} MB"
     )
 
 

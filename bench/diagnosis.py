@@ -1,6 +1,7 @@
-"""How long a diagnosis takes after a trip: a step whose loss is divided by zero, long after recording has stopped.
+"""Measure the diagnosis of a loss divided by zero, long after recording has stopped.
 
-The time of that step, less that of a plain one, in seconds and in plain steps; the goal is 3 seconds plus ten steps.
+The time of that step minus that of a plain step, in seconds and in plain steps. The goal is 3
+seconds plus ten steps.
 
     python bench/diagnosis.py
 """
@@ -46,7 +47,8 @@ def main() -> None:
         session.stop()
         rules = ", ".join(each.rule for each in record.report.findings) or "none"
         print(
-            f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} s  {rules}"
+            f"{workload.name:<8}{plain * 1000:>9.2f}{spent:>10.2f} s{3 + 10 * plain:>8.2f} "
+            f"s  {rules}"
         )
 
 

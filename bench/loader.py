@@ -1,8 +1,8 @@
-"""What the watch adds to a loader that does nothing but index a tensor dataset, batches of 256, and to the time within a worker.
+"""Measure what the watch adds to a loader that only indexes a tensor dataset, and to its workers.
 
-Many short epochs, plain and watched in turn (which goes first changes too), in one process; CPU time of each batch, and of all
-that a worker does. Other work on the machine slows batches down and never speeds one up: beside the median there is the
-quickest tenth.
+Batches of 256. Many short epochs, plain and watched alternating (as does which is first), in one
+process; CPU time of each batch, and of all work in a worker. Other load on the machine only slows
+batches down, so the fastest tenth is printed beside the median.
 
     python bench/loader.py [pairs]
 """
@@ -26,7 +26,7 @@ from whence.watching.session import Session
 
 BATCHES, BATCH = 40, 256
 WARM = 6
-"""Epochs after which a loader is known: of the first ones more is noted, as of the first steps of a run."""
+"""Epochs until a loader is known: more is noted in the first ones, as in a run's first steps."""
 
 
 class Quiet:
@@ -35,7 +35,7 @@ class Quiet:
 
 
 def in_loop(loader: Any) -> list[float]:
-    """Seconds of each batch of an epoch, its beginning and its end included."""
+    """Seconds of each batch of an epoch, including its beginning and its end."""
     found = []
     began = time.thread_time()
     for _ in loader:
@@ -47,7 +47,7 @@ def in_loop(loader: Any) -> list[float]:
 
 
 class Timed(Dataset[torch.Tensor]):
-    """Gives the processor time that its worker has taken so far."""
+    """Yield the CPU time that its worker has used so far."""
 
     def __len__(self) -> int:
         return 2048
@@ -64,13 +64,13 @@ def in_worker(loader: Any) -> list[float]:
 def compared(
     measure: Callable[[Any], list[float]], loader: Any, pairs: int
 ) -> tuple[list[float], list[float]]:
-    """Plain and watched epochs in turn."""
+    """Alternate plain and watched epochs."""
     session = Session(Config(), Record(), Quiet())
     plain: list[float] = []
     seen: list[float] = []
 
     def watched() -> list[float]:
-        # As in a long run: calls are no longer recorded, and the loader is still watched.
+        # As in a long run: calls are no longer recorded, but the loader is still watched.
         for sensor in session.sensors:
             sensor.start()
         try:
@@ -109,8 +109,10 @@ def main() -> None:
         quickest = statistics.mean(plain[:tenth]), statistics.mean(seen[:tenth])
         medians = statistics.median(plain), statistics.median(seen)
         print(
-            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} ({quickest[0] * 1e3:.3f} ms plain)  "
-            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} pairs of epochs"
+            f"{name:16s} quickest tenth {quickest[1] / quickest[0]:.3f} "
+            f"({quickest[0] * 1e3:.3f} ms plain)  "
+            f"median {medians[1] / medians[0]:.3f} ({medians[0] * 1e3:.3f} ms)  {count} "
+            "pairs of epochs"
         )
 
 

@@ -1,8 +1,8 @@
-"""Whole training programs for bench/table.py. Each one runs in a process of its own, plain or watched.
+"""Whole training programs for bench/table.py. Each runs in its own process, plain or watched.
 
 Usage: python bench/programs.py NAME [SIZE]
 
-Prints one JSON line: the steps, the CPU seconds of their second half, and the peak memory in MB.
+Print one JSON line: the steps, the CPU seconds of their second half, and the peak memory in MB.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Images(Dataset[tuple[torch.Tensor, int]]):
 
 
 def classifier(steps: int) -> Steps:
-    """A convolutional net with an augmented dataset, validation, a schedule and checkpoints."""
+    """A convolutional net with data augmentation, validation, a schedule and checkpoints."""
     train = DataLoader(Images(1600, seed=2), batch_size=32, shuffle=True)
     valid = DataLoader(Images(320, seed=3), batch_size=64)
     model = nn.Sequential(
@@ -138,7 +138,7 @@ class Reader(nn.Module):
 
 
 def shapes(steps: int) -> Steps:
-    """A text classifier: nearly every batch has a length of its own."""
+    """A text classifier in which nearly every batch has a different length."""
     texts = [torch.randint(1, 500, (int(torch.randint(5, 60, ())),)) for _ in range(1600)]
     labels = [torch.tensor(int(each[0]) % 4) for each in texts]
     loader = DataLoader(
@@ -155,7 +155,7 @@ def shapes(steps: int) -> Steps:
 
 
 def trained(width: int, steps: int, lr: float) -> Steps:
-    """One model of a search, with a loader and an optimizer of its own."""
+    """One model of a search, with its own loader and optimizer."""
     x = torch.randn(512, 20)
     y = (x[:, 0] * x[:, 1] > 0).long()
     train = DataLoader(TensorDataset(x[:384], y[:384]), batch_size=32, shuffle=True)
@@ -184,7 +184,7 @@ def models(count: int) -> Steps:
 
 
 def loaders(count: int) -> Steps:
-    """Cross-validation over many tables: one model, and loaders of its own for each fold."""
+    """Cross-validation over many tables: one model, and new loaders for each fold."""
     model = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     for fold in range(count):
@@ -203,7 +203,7 @@ def loaders(count: int) -> Steps:
 
 
 def optimizers(count: int) -> Steps:
-    """A stack of layers that are trained one by one, each by an optimizer of its own, as in greedy pretraining."""
+    """Greedy pretraining: layers are trained one by one, each with its own optimizer."""
     data = torch.randn(512, 32)
     for number in range(count):
         layer, back = nn.Linear(32, 32), nn.Linear(32, 32)
@@ -220,7 +220,7 @@ def optimizers(count: int) -> Steps:
 
 
 def wide(parameters: int) -> Steps:
-    """A net of about so many parameters, with small batches."""
+    """A net with about this many parameters, and small batches."""
     width = max(16, int((parameters / 2) ** 0.5))
     model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -233,7 +233,7 @@ def wide(parameters: int) -> Steps:
 
 
 def deep(calls: int) -> Steps:
-    """A step of about so many torch calls."""
+    """A step with about this many torch calls."""
     scales = nn.ParameterList(nn.Parameter(torch.ones(64)) for _ in range(8))
     optimizer = torch.optim.SGD(scales.parameters(), lr=1e-4)
     x = torch.randn(32, 64)
@@ -272,7 +272,7 @@ def cpu() -> float:
 
 
 def peak() -> float:
-    """In MB. The peak that rusage knows may be that of the process that started this one."""
+    """Peak memory in MB. The peak in rusage may be that of the parent process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(each for each in lines if each.startswith("VmHWM")).split()[1]) / 1024
 

@@ -1,9 +1,10 @@
-"""What the default watch costs, as a user sees it: the same program plain and under `whence run`, in two processes.
+"""Measure the cost of the default watch, as a user sees it.
 
-One table has the steady state (CPU time of the second half of the steps, watched to plain), the beginning (CPU
-seconds that Whence adds to the whole program, its children included, and how many it may add: 1 s plus 3 % of the
-program's own) and the peak memory. The second shows how these grow. Pairs are interleaved, and which one runs first
-changes; cells are medians, with the lowest and highest pair.
+The same program runs plain and under `whence run`, in two processes. The first table has the steady
+state (CPU time of the second half of the steps, watched divided by plain), the beginning (CPU
+seconds that Whence adds to the whole program, its children included, and its limit: 1 s plus 3 % of
+the program's own) and the peak memory. The second table shows how these grow. Pairs are interleaved
+in alternating order; cells are medians, with the lowest and highest pair.
 
 Usage: python bench/table.py [NAME ...] [--pairs N] [--growth] [--full]
 """
@@ -22,8 +23,8 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs.py"
 NAMES = (
-    "MLP", "MLP, loader", "LSTM", "ResNet", "GPT", "classifier", "many shapes", "30 models", "30 loaders",
-    "30 optimizers",
+    "MLP", "MLP, loader", "LSTM", "ResNet", "GPT", "classifier", "many shapes", "30 models",
+    "30 loaders", "30 optimizers",
 )  # fmt: skip
 GROWTH = {
     "parameters": ((1e5, 1e6, 1e7), (1e8,)),
@@ -63,23 +64,23 @@ def spread(values: list[float]) -> Spread:
 def run(words: list[str], folder: str, *, watched: bool) -> Measured:
     way = ["-m", "whence", "run", "--quiet"] if watched else []
     command = [sys.executable, *way, str(PROGRAMS), *words]
-    # Whoever installs Whence has its bytecode.
+    # An installed Whence has its bytecode.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as made:
         assert made.stdout is not None
         assert made.stderr is not None
-        told, complaints = made.stdout.read(), made.stderr.read()
+        output, complaints = made.stdout.read(), made.stderr.read()
         _, status, used = os.wait4(made.pid, 0)
         made.returncode = os.waitstatus_to_exitcode(status)
     if made.returncode:
         raise RuntimeError(f"{words}: {complaints.decode()}")
-    return Measured(**json.loads(told), seconds=used.ru_utime + used.ru_stime)
+    return Measured(**json.loads(output), seconds=used.ru_utime + used.ru_stime)
 
 
 def measure(words: list[str], pairs: int) -> list[tuple[Measured, Measured]]:
-    """Plain and watched runs of one program, in turn."""
+    """Alternate plain and watched runs of one program."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(pairs):
@@ -105,7 +106,8 @@ def line(title: str, found: list[tuple[Measured, Measured]]) -> str:
     memory = statistics.median(each.peak for each in plain)
     more = statistics.median(each.peak for each in watched) - memory
     return (
-        f"{title:<22}{own:>8.1f}{half:>9.2f}{steady.text('.3f'):>26}{added.text('.2f'):>22}{1 + 0.03 * own:>6.2f}"
+        f"{title:<22}{own:>8.1f}{half:>9.2f}{steady.text('.3f'):>26}"
+        f"{added.text('.2f'):>22}{1 + 0.03 * own:>6.2f}"
         f"{memory:>10.0f}{more:>9.1f}{30 + 0.02 * memory:>5.0f}"
     )
 

@@ -1,4 +1,4 @@
-"""The programs that the watch is timed on: an MLP, an LSTM, a ResNet-18-like net and a 6-layer GPT."""
+"""Workloads to time the watch on: an MLP, an LSTM, a ResNet-18-like net and a 6-layer GPT."""
 
 from __future__ import annotations
 

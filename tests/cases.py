@@ -1,4 +1,4 @@
-"""The broken programs, their mended twins and the healthy ones, as the tests see them."""
+"""The broken programs, their fixed twins and the healthy programs of cases/."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Case:
 
 
 def _can_run(case: Case) -> bool:
-    """Some programs need a package that is not everywhere, or a torch: `needs` and `torch` in expect.toml."""
+    """Skip programs whose package or torch version is missing: `needs`, `torch` in expect.toml."""
     return all(
         find_spec(each) is not None for each in case.expected.get("needs", ())
     ) and _has_torch(case.folder)
 
 
 def _has_torch(folder: Path) -> bool:
-    """Whether this torch is new enough for a program, or for what is to be seen in it. See docs/usage.md."""
+    """Whether this torch is new enough for a program or its diagnosis. See docs/usage.md."""
     expected = folder / "expect.toml"
     asked = tomllib.loads(expected.read_text()).get("torch", "0") if expected.exists() else "0"
     return _number(torch.__version__) >= _number(asked)
@@ -71,19 +71,19 @@ HEALTHY = [each for each in sorted(CASES.glob("healthy/*/healthy.py")) if _has_t
 
 
 def copied(case: Case, target: Path) -> Path:
-    """A copy of the case that may be changed."""
+    """Copy the case to a folder that may be changed."""
     return Path(shutil.copytree(case.folder, target / "case"))
 
 
 def assert_nothing_violated(violations: Path) -> None:
-    """Fail with each violation that a paranoid process has written down."""
+    """Fail with the violations that a paranoid process has recorded."""
     if not violations.exists():
         return
-    told = []
+    violations = []
     for line in violations.read_text().splitlines():
         found = json.loads(line)
-        told += [
+        violations += [
             f"{found['kind']}: {found['what']}",
             *("  " + " < ".join(each) for each in found["stacks"]),
         ]
-    raise AssertionError("\n".join(["Whence did not leave the program alone", *told]))
+    raise AssertionError("\n".join(["Whence did not leave the program alone", *violations]))

@@ -1,4 +1,4 @@
-"""Warms the parent that every forked child begins from."""
+"""Warm up the parent process of every forked child."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ numpy.zeros(1)
 
 
 def _warm() -> None:
-    """Have torch import what it imports late: its compiler with the first optimizer, its shape functions with the first meta call."""
+    """Trigger torch's late imports: its compiler and its shape functions."""
     layer = torch.nn.Linear(2, 2)
     for kind in (torch.optim.Adam, torch.optim.SGD):
         optimizer = kind(layer.parameters(), lr=0.1)
@@ -43,12 +43,12 @@ def _seed() -> None:
 
 @pytest.fixture(autouse=True)
 def _same_numbers_each_time() -> None:
-    """A test that hangs on what it happens to draw fails on somebody else's change."""
+    """Seed every test, or one that depends on its draws would fail on an unrelated change."""
     _seed()
 
 
 _warm()
 _seed()
-# What is there already is left alone by the children's garbage collection, and stays shared with them.
+# Existing objects are exempt from garbage collection in the children and stay shared with them.
 gc.collect()
 gc.freeze()

@@ -1,4 +1,4 @@
-"""Runs programs in forked children of this process, which has torch and Whence imported already."""
+"""Run programs in forked children of this process, which has already imported torch and Whence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cases import PARANOID, assert_nothing_violated
 
 @dataclass
 class Ran:
-    """How a program ended, and what it and Whence said."""
+    """The end of a program, its output, and Whence's."""
 
     code: int
     stdout: str
@@ -35,7 +35,7 @@ class Ran:
 
 
 def in_child(action: Callable[[], Any], *, cwd: Path, patience: int = 120) -> Ran:
-    """Run an action in a forked child as if it were a whole Python process: its output, and its exit code as Python would give."""
+    """Run an action in a forked child like a Python process; return its output and exit code."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -63,7 +63,7 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
-        # As in a process of its own: numpy says with these that a result is not a number.
+        # As in a fresh process: numpy reports invalid results with these warnings.
         warnings.simplefilter("default", RuntimeWarning)
         os.chdir(cwd)
         _forget_neighbours()
@@ -86,12 +86,15 @@ def _be_a_process(action: Callable[[], Any], cwd: Path, out: int, err: int, pati
 
 
 def _forget_neighbours() -> None:
-    """Programs in cases/ have helper files of the same names."""
+    """Forget helper modules: programs in cases/ have helper files of the same names."""
     _forget("cases")
 
 
 def _forget_tests() -> None:
-    """They are no part of the program, and would be read as such. What is pickled by name stays: only for programs in files of their own."""
+    """Forget the test modules, which would be read as part of the program.
+
+    Objects that are pickled by name stay, so this is only for programs in their own files.
+    """
     _forget("tests")
 
 
@@ -105,7 +108,7 @@ def _forget(folder: str) -> None:
 def whence_run(
     script: Path, *options: str, cwd: Path, args: tuple[str, ...] = (), patience: int = 120
 ) -> Ran:
-    """`whence run` on a script, in a folder of its own. What a killed run has found is in its run folder."""
+    """Run `whence run` on a script in its own folder; a killed run has its findings there."""
     from whence.cli import main
     from whence.watching import budget
 
@@ -116,7 +119,7 @@ def whence_run(
         _forget_tests()
         _be_paranoid(violations)
         if "--budget" not in options:
-            # What fits into the first second depends on the machine.
+            # How much fits into the first second depends on the machine.
             budget.FLOOR_SECONDS = 60.0
         main(["run", *options, "--json", str(document), str(script), *args])
 
@@ -130,14 +133,14 @@ def whence_run(
 
 
 def _be_paranoid(violations: Path) -> None:
-    """What a process of its own does at its start, where WHENCE_PARANOID asks for it."""
+    """Start paranoid mode, as a fresh process does if WHENCE_PARANOID is set."""
     if os.environ.get("WHENCE_PARANOID"):
         os.environ["WHENCE_PARANOID_FILE"] = str(violations)
         runpy.run_path(str(PARANOID / "sitecustomize.py"))
 
 
 def plain_run(script: Path, *, cwd: Path, args: tuple[str, ...] = ()) -> Ran:
-    """The same script as Python itself runs it."""
+    """Run the same script with Python alone."""
 
     def action() -> None:
         sys.argv = [str(script), *args]

@@ -1,6 +1,7 @@
-"""On an accelerator: nothing is read in steady state, and what is not finite is still led back to its own step.
+"""On an accelerator nothing is read in steady state, and a NaN is still traced to its own step.
 
-There is no accelerator here. `devices.stand_in` has CPU tensors treated as those of a device that runs behind the program.
+There is no accelerator here. `devices.stand_in` treats CPU tensors as those of a device that runs
+behind the program.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ READING = frozenset(
 
 
 class Reads(TorchDispatchMode):
-    """Counts operations that a device's value has to be known for, while Whence is at work."""
+    """Count operations that need a value from the device, while Whence is at work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class Reads(TorchDispatchMode):
         self.found.append(f"{name} at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
 
     def around(self, look: Callable[..., Any]) -> Callable[..., Any]:
-        """The same look with this mode on: not before, as a mode of the program's own is none of Whence's business."""
+        """Run the check with this mode on, but not before: a program's mode closes the sensors."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self.depth:
@@ -93,7 +94,7 @@ class Reads(TorchDispatchMode):
         return watched
 
     def install(self) -> None:
-        """Around everything that sensors report to. Only ever in a child process."""
+        """Wrap everything that sensors report to. Only for use in a child process."""
         for each in pkgutil.iter_modules(whence.watching.listeners.__path__):
             importlib.import_module(f"whence.watching.listeners.{each.name}")
         for owner in (*Listener.__subclasses__(), Routine):
@@ -108,14 +109,14 @@ class Reads(TorchDispatchMode):
 
         def counted(name: str, original: Any) -> Any:
             def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-                # What has arrived in the host's memory is no longer the device's.
+                # A value in host memory no longer belongs to the device.
                 if reads.depth and Path(sys._getframe(1).f_code.co_filename).name != "readings.py":
                     reads.note(name)
                 return original(tensor, *args, **kwargs)
 
             return read
 
-        # These copy by themselves, below what a mode sees.
+        # These copy internally, below what a mode sees.
         for name in ("tolist", "numpy", "cpu"):
             setattr(torch.Tensor, name, counted(name, getattr(torch.Tensor, name)))
 
@@ -254,7 +255,7 @@ LOOPS = [
 
 
 def reads_of(loop: Callable[[int], None], config: Config) -> tuple[list[str], int]:
-    """What is read in steps like all others, and how many these are. Only ever in a child process."""
+    """Count the reads in routine steps, and these steps. Only for use in a child process."""
     torch.manual_seed(0)
     reads, seen = Reads(), []
     reads.install()
@@ -266,7 +267,7 @@ def reads_of(loop: Callable[[int], None], config: Config) -> tuple[list[str], in
     original = torch.optim.Optimizer.zero_grad
 
     def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        # A step begins here. That of an audit (the 96th, the 192nd) is recorded and reads what it needs.
+        # A step begins here. A step with an audit (96, 192) is recorded and may read values.
         if session.step > 100 and session.pace.is_quiet():
             seen.append(len(reads.found))
         original(optimizer, *args, **kwargs)
@@ -293,7 +294,8 @@ def test_nothing_is_read_from_an_accelerator_in_steady_state(
 
 
 CASES = {
-    # What the case expects, at its own line and step: the step is kept until its values arrive, with its weights.
+    # The case's expectation, at its own line and step: the step and its weights are kept until
+    # its values arrive.
     "backward": ("nonfinite/backward", "proven", True, 8),
     "backward--accumulated": ("nonfinite/backward", "proven", True, 35),
     "backward--clamped-division": ("nonfinite/backward", "proven", True, 8),
@@ -304,21 +306,21 @@ CASES = {
     "forward--groups-of-any-size": ("nonfinite/forward", "proven", True, 111),
     "state--second-moment": ("nonfinite/state", "proven", True, 9),
     "gradient-applied--restored": ("nonfinite/gradient-applied", "likely", True, 105),
-    # No recording can stand for the step, which in time is run once more from the program's own lines and variables: these
-    # hold a later step's values by now. What is known is said.
+    # No recording matches the step. A step read at once is run again from the program's lines and
+    # variables, but these now hold a later step's values. Only the known facts are reported.
     "backward--contours": ("nonfinite/gradient-applied", "likely", False, 171),
     "backward--hidden-entropy": ("nonfinite/gradient-applied", "likely", False, 17),
     "forward--gan": ("nonfinite/gradient-applied", "likely", False, 29),
     "forward--late-metric": ("nonfinite/gradient-applied", "likely", False, 243),
     "update--projection": ("nonfinite/update", "likely", False, 801),
-    # The same where it comes again: for some steps after the first one, 524, values are read in time.
+    # The same if it recurs: for some steps after the first, 524, values are read at once.
     "forward--late-penalty": ("nonfinite/forward", "proven", True, 531),
 }
 LARGE = {
-    # Weights that are too large to be copied in each step: others stand in for them.
+    # Weights that are too large to be copied in each step: others replace them.
     "backward": ("nonfinite/backward", "likely", True, 8),
     "forward--focal": ("nonfinite/forward", "likely", True, 11),
-    # With those nothing is wrong: the step was spoilt by the weights that it had.
+    # With those nothing is wrong: the original weights caused the fault.
     "forward": ("nonfinite/gradient-applied", "likely", False, 47),
 }
 Expected = tuple[str, str, bool, int]
@@ -353,7 +355,7 @@ def test_what_is_found_of_a_step_that_is_read_late(
 def test_a_late_step_that_cannot_be_run_again_does_not_go_by_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its micro-batches come from no loader: they are gone when the flag arrives."""
+    """The micro-batches come from no loader: they are gone when the flag arrives."""
     monkeypatch.setattr(pacing.Pace, "_is_dear", lambda pace: pace.tape.count > 0)
     monkeypatch.setattr(devices, "stand_in", devices.StandIn(1))
     (case,) = (each for each in ALL if each.name == "nonfinite/forward--micro-batches")
@@ -378,12 +380,14 @@ for start in range(0, 160, 8):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(sum(float(each.nan_to_num().sum()) for each in model.state_dict().values()), torch.rand(1).item())
+sums = [float(each.nan_to_num().sum()) for each in model.state_dict().values()]
+print(sum(sums), torch.rand(1).item())
 """
 
 
 def late_run(folder: Path, text: str, delay: int, *options: str) -> Ran:
-    kept, pacing.Pace._is_dear = pacing.Pace._is_dear, lambda pace: pace.tape.count > 0  # type: ignore[method-assign]
+    kept = pacing.Pace._is_dear
+    pacing.Pace._is_dear = lambda pace: pace.tape.count > 0  # type: ignore[method-assign]
     devices.stand_in = devices.StandIn(delay)
     script = folder / "program.py"
     script.write_text(text)
@@ -433,7 +437,7 @@ def test_stop_on_stops_before_the_update(tmp_path: Path) -> None:
 
 
 class Fake:
-    """What torch has for a kind of device: two of them, with a random state each."""
+    """torch's module for a kind of device: two devices, each with a random state."""
 
     def __init__(self, free: int = 0) -> None:
         self.states = [torch.tensor([1]), torch.tensor([2])]
@@ -503,7 +507,7 @@ def test_a_look_is_left_out_where_the_device_has_no_room(
     assert devices.has_room(device, 49)
     assert not devices.has_room(device, 50)
     assert devices.has_room(torch.device("cpu"), 10**15)
-    # Of a device that does not tell, little is taken.
+    # A device that does not report its free memory: little is used.
     for name in ("mem_get_info", "memory_reserved", "memory_allocated"):
         monkeypatch.delattr(Fake, name)
     if hasattr(torch, "accelerator"):
@@ -563,7 +567,7 @@ def test_a_flag_that_was_up_does_not_stay_up() -> None:
 
 
 def test_stop_on_reads_in_time(tmp_path: Path) -> None:
-    """And what is read is counted: in each step the loss and the flag of the gradients."""
+    """Reads are counted: in each step the loss and the flag of the gradients."""
 
     def body() -> None:
         found, steps = reads_of(without_loader, Config(stop_on=Severity.ERROR))

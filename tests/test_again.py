@@ -1,4 +1,4 @@
-"""The turn of a loop that is run once more begins with what the program's began with."""
+"""An iteration that is run again starts with the same values as the program's."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_batch_that_was_fetched_is_not_fetched_again() -> None:
 
 
 def turn_run_stops_here(turn: Turn) -> None:
-    """The last statement of these turns is the one that makes them: it finds no frame of this kind again."""
+    """The last statement of these iterations makes them, and finds no such frame again."""
     global _turn
     made, _turn = _turn, lambda *_: turn
     try:

@@ -1,4 +1,4 @@
-"""Annotations of shapes and types that a checker finds broken: the argument, what is wrong with it, and where that was born."""
+"""Violated shape and dtype annotations: the argument, the mismatch, and its origin."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ scored(x, w)
     "within containers": (
         """
 @jaxtyped(typechecker=beartype)
-def fused(maps: tuple[Float[Tensor, "batch width"], Float[Tensor, "batch width"]], more: list[int] | None = None):
+def fused(
+    maps: tuple[Float[Tensor, "batch width"], Float[Tensor, "batch width"]],
+    more: list[int] | None = None,
+):
     return len(maps)
 
 first = torch.ones(4, 3)

@@ -1,4 +1,4 @@
-"""What does not fit into the budget is left out and said once; the floor and real failures are not subject to it."""
+"""Work beyond the budget is omitted and reported once; the minimum and real failures are exempt."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
 for number in range(12):
     x = torch.randn(640, 8)
-    loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=16 + number, shuffle=True)
+    data = TensorDataset(x, x.sum(1, keepdim=True))
+    loader = DataLoader(data, batch_size=16 + number, shuffle=True)
     model = nn.Sequential(nn.Linear(8, 8 + number), nn.ReLU(), nn.Linear(8 + number, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for _ in range(3):

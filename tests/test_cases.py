@@ -1,4 +1,4 @@
-"""The contract of every rule: it names its broken case at the right line, and is silent on everything that is right."""
+"""The contract of every rule: it reports its broken case at the right line and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _named(case: Case, ran: Ran) -> dict[str, Any]:
     quiet = case.expected.get("severity") == "info"
     found = [each for each in (ran.findings if quiet else ran.loud) if each["rule"] == rule]
     assert found, (
-        f"{rule} was not named; said: {[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
+        f"{rule} was not named; said: "
+        f"{[(each['rule'], each['verdict']) for each in ran.findings]}\n{ran.stderr}"
     )
     return found[0]
 
@@ -50,7 +51,7 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
         assert ran.document["outcome"]["exception"].startswith(expected)
         plain = plain_run(script, cwd=tmp_path)
         assert (ran.code, ran.stdout) == (plain.code, plain.stdout)
-        # How torch tells of a dead worker depends on who notices it first.
+        # How torch reports a dead worker depends on who notices it first.
         said = ran.document["outcome"]["exception"].strip()
         assert (
             said.split(":")[0] if case.expected["rule"] == "data/worker-failure" else said
@@ -63,7 +64,7 @@ def test_broken_program_is_named_at_its_origin(case: Case, tmp_path: Path) -> No
 
 
 def _runs_on(case: Case) -> bool:
-    """It runs to its end: one watched run shows what is said, and that what it leaves behind is the same as without Whence."""
+    """Whether the program runs to its end: one watched run shows findings and final state."""
     return "exception" not in case.expected or case.expected.get("caught", False)
 
 
@@ -82,7 +83,7 @@ def _repro_fails_in_the_same_way(case: Case, finding: dict[str, Any], folder: Pa
 
 
 def _program(script: Path) -> str:
-    """What a program says, without its comments."""
+    """The code of a program, without its comments."""
     return ast.dump(ast.parse(script.read_text()))
 
 
@@ -93,7 +94,7 @@ def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path
     )
     assert applied.returncode == 0, applied.stdout.decode() + finding["patch"]
     if _program(script) == _program(case.folder / "fixed.py"):
-        # That one has a test of its own.
+        # That program has its own test.
         return
     again = whence_run(script, cwd=folder)
     assert again.loud == [], again.stderr
@@ -106,7 +107,8 @@ def _patch_mends(case: Case, script: Path, finding: dict[str, Any], folder: Path
     ids=lambda path: str(path.parent.parent.name + "/" + path.parent.name),
 )
 def test_right_program_hears_nothing_and_is_left_alone(script: Path, tmp_path: Path) -> None:
-    # A twin does what its broken program does, which is compared with a run without Whence: one run is enough.
+    # The broken program is compared with a plain run, and its twin does the same: one run
+    # is enough.
     is_twin = script.name == "fixed.py"
     probe = script if is_twin else _probe(script, tmp_path)
     watched = whence_run(probe, cwd=tmp_path)
@@ -123,7 +125,8 @@ def _probe(script: Path, folder: Path) -> Path:
     return probe
 
 
-# Runs a program as __main__ and prints what is left of it: each tensor it can be reached from, and the next random numbers.
+# Runs a program as __main__ and prints its final state: each reachable tensor, and the next random
+# numbers.
 PROBE = """
 import hashlib, random, runpy, sys
 from pathlib import Path
@@ -137,14 +140,18 @@ try:
 except Exception as error:
     print("raised:", type(error).__name__, str(error).replace(chr(10), " ")[:200])
 digest = hashlib.sha256()
+def add(name, tensor):
+    flat = tensor.detach().contiguous().reshape(-1)
+    digest.update(name.encode() + flat.view(torch.uint8).numpy().tobytes())
 for name, thing in sorted(names.items(), key=lambda each: each[0]):
     if isinstance(thing, torch.nn.Module):
         for key, tensor in thing.state_dict().items():
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
-                digest.update(key.encode() + tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+                add(key, tensor.detach().to_dense())
     elif type(thing) is torch.Tensor and not thing.is_meta and not thing.is_sparse:
-        digest.update(name.encode() + thing.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-print("left:", digest.hexdigest(), torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random())
+        add(name, thing)
+drawn = torch.rand(2).tolist(), numpy.random.rand(2).tolist(), random.random()
+print("left:", digest.hexdigest(), *drawn)
 """
 
 

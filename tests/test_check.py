@@ -1,4 +1,6 @@
-"""`whence.check`: healthy models pass, each broken one fails the right check, and nothing that is given is changed."""
+"""`whence.check`: healthy models pass, each broken one fails the right check,
+and nothing that is given is changed.
+"""
 
 from __future__ import annotations
 
@@ -389,8 +391,8 @@ def gpt() -> Parts:
 
 def discriminator() -> Parts:
     model = nn.Sequential(
-        nn.Conv2d(1, 8, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(8, 16, 4, 2, 1), nn.LeakyReLU(0.2), nn.Flatten(),
-        nn.Linear(16 * 4 * 4, 1),
+        nn.Conv2d(1, 8, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(8, 16, 4, 2, 1), nn.LeakyReLU(0.2),
+        nn.Flatten(), nn.Linear(16 * 4 * 4, 1),
     )  # fmt: skip
 
     def loss_fn(net: nn.Module, batch: torch.Tensor) -> torch.Tensor:
@@ -428,7 +430,11 @@ def edges() -> torch.Tensor:
 HEALTHY: dict[str, Callable[[], Parts]] = {
     "convolutions with BatchNorm": cnn,
     "BatchNorm over samples": norm_over_samples,
-    "bidirectional LSTM": lambda: {"model": Tagger(), "batch": (tokens(), tokens(kinds=4)), "loss_fn": nn.CrossEntropyLoss()},
+    "bidirectional LSTM": lambda: {
+        "model": Tagger(),
+        "batch": (tokens(), tokens(kinds=4)),
+        "loss_fn": nn.CrossEntropyLoss(),
+    },
     "transformer encoder": lambda: {
         "model": Encoder(),
         "batch": ((tokens(), torch.arange(9).expand(6, 9) > 6), labels(6, 3)),
@@ -439,7 +445,11 @@ HEALTHY: dict[str, Callable[[], Parts]] = {
     "GAN discriminator": discriminator,
     "siamese with a dict batch": lambda: {
         "model": Siamese(),
-        "batch": {"left": torch.randn(8, 6), "right": torch.randn(8, 6), "label": (torch.arange(8) % 2).float()},
+        "batch": {
+            "left": torch.randn(8, 6),
+            "right": torch.randn(8, 6),
+            "label": (torch.arange(8) % 2).float(),
+        },
         "loss_fn": contrastive,
     },
     "graph with an edge list": lambda: {
@@ -454,7 +464,11 @@ HEALTHY: dict[str, Callable[[], Parts]] = {
     },
     "detector with dicts": detection,
     "frozen backbone": transfer,
-    "tied autoencoder": lambda: {"model": Tied(), "batch": torch.randn(16, 10), "loss_fn": nn.MSELoss()},
+    "tied autoencoder": lambda: {
+        "model": Tied(),
+        "batch": torch.randn(16, 10),
+        "loss_fn": nn.MSELoss(),
+    },
     "output in a dataclass": lambda: {
         "model": WithDataclass(),
         "batch": (torch.randn(9, 6), labels(9, 3)),
@@ -1030,7 +1044,9 @@ def test_batch_and_loss_may_be_given_in_many_ways(batch: Any, loss_fn: Any) -> N
 
 
 class Everything(nn.Module):
-    """BatchNorm, dropout, buffers, a counter, tied weights, a custom Function, random numbers of three kinds."""
+    """BatchNorm, dropout, buffers, a counter, tied weights, a custom Function,
+    random numbers of three kinds.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -1126,7 +1142,9 @@ def test_nothing_that_is_given_is_changed(kind: type[nn.Module], mode: bool) -> 
     loss_fn: Any = nn.CrossEntropyLoss()
     if kind is GPT:
         batch = (tokens(8, 9, 30), tokens(8, 9, 30))
-        loss_fn = lambda logits, wanted: F.cross_entropy(logits.flatten(0, 1), wanted.flatten())  # noqa: E731
+        loss_fn = lambda logits, wanted: F.cross_entropy(  # noqa: E731
+            logits.flatten(0, 1), wanted.flatten()
+        )
     if kind is Tied:
         loss_fn = lambda output, wanted: output.square().mean()  # noqa: E731
     optimizer = None
@@ -1366,7 +1384,8 @@ def test_what_torch_itself_raises_is_explained_where_no_line_of_the_program_runs
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "counts_from_one.py").write_text(
-        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "import torch\nfrom torch import nn\n"
+        "from torch.utils.data import DataLoader, TensorDataset\n"
         "def parts():\n"
         "    data = TensorDataset(torch.randn(8, 4), torch.arange(8) % 3 + 1)\n"
         "    return nn.Linear(4, 3), DataLoader(data, batch_size=8), nn.CrossEntropyLoss()\n"

@@ -1,4 +1,4 @@
-"""The program's code, asked a second time in a child process: it can look, and change nothing."""
+"""The program's code, run a second time in a child process, can read but change nothing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ for rows in torch.arange(64).split(16):
 
 
 def test_a_function_that_writes_is_not_let_write_again(tmp_path: Path) -> None:
-    """It is then told as far as its source can be read."""
+    """It is then reported as far as its source can be read."""
     (tmp_path / "program.py").write_text(PREPARED)
     ran = whence_run(tmp_path / "program.py", cwd=tmp_path)
     (found,) = [each for each in ran.loud if each["rule"] == "data/nonfinite"]

@@ -1,4 +1,4 @@
-"""When a child process may be forked, that the program cannot notice it, and what its absence costs."""
+"""When a child may be forked, that the program cannot notice it, and what its absence costs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ask = partial(run_in_child, need=Need.SAMPLES)
 
 @pytest.fixture
 def _kept() -> Iterator[None]:
-    """Signal handlers, at-fork callbacks and losses are as before afterwards."""
+    """Restore signal handlers, at-fork callbacks and losses."""
     handlers = {
         each: signal.getsignal(each) for each in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)
     }
@@ -217,7 +217,7 @@ def test_the_callbacks_of_libraries_are_no_hindrance() -> None:
 def test_finding_the_callbacks_leaves_none_behind() -> None:
     assert at_fork.CALLBACKS is not None
     before = [list(each) for each in at_fork.CALLBACKS]
-    # What the tests have loaded is frozen, and hidden from the collector.
+    # Objects that the tests have loaded are frozen, and hidden from the collector.
     gc.unfreeze()
     try:
         found = at_fork._find()
@@ -255,7 +255,7 @@ def _pythons() -> list[Path]:
     return sorted(root.glob("versions/*/bin/python"))
 
 
-# Plain Pythons have no torch: an empty one stands in, as this is about the interpreter.
+# Plain Pythons have no torch: an empty module replaces it, as only the interpreter matters.
 LISTED = """
 import logging, os, sys, types
 from concurrent.futures import thread
@@ -276,7 +276,8 @@ def test_losses_are_told_once_and_together() -> None:
     for need in (Need.SAMPLES, Need.ITERATION, Need.SAMPLES):
         note_loss(need, "of a test")
     assert take_losses() == [
-        "samples could not be fetched again, an iteration of the training loop could not be run again, because of a test"
+        "samples could not be fetched again, an iteration of the training loop could not "
+        "be run again, because of a test"
     ]
     assert take_losses() == []
 
@@ -397,7 +398,7 @@ def _lives(pid: int) -> bool:
 
 
 def _limits() -> list[Any]:
-    """Each raises something that a careless `except` would take for its own."""
+    """Each raises an exception that a careless `except` would catch."""
     return [
         pytest.param(kind, id=kind.__name__)
         for kind in (KeyboardInterrupt, TimeoutError, ChildProcessError, RuntimeError, SystemExit)
@@ -424,7 +425,7 @@ def test_what_a_signal_handler_raises_reaches_the_program(kind: type[BaseExcepti
 
 @pytest.mark.usefixtures("_kept")
 def test_a_signal_at_any_moment_leaves_nothing_behind() -> None:
-    """The moments are those around the fork: none of them may lose the child or the exception."""
+    """At every moment around the fork, neither the child nor the exception may be lost."""
     fired = []
 
     def limit(*_: Any) -> None:
@@ -449,7 +450,7 @@ def test_a_signal_at_any_moment_leaves_nothing_behind() -> None:
 
 @pytest.mark.usefixtures("_kept")
 def test_a_handler_that_is_held_back_ends_the_waiting() -> None:
-    """While Whence is at work the program's handlers wait: not for as long as a child may take."""
+    """The program's handlers wait while Whence is at work, but not as long as a child may take."""
     signal.signal(signal.SIGALRM, lambda *_: None)
     held = HeldSignals()
     held.hold()
@@ -594,13 +595,14 @@ SETUPS = {
     "ignores SIGCHLD": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
     "an at-fork callback": "os.register_at_fork(before=lambda: calls.append(1))",
     "at-fork callback (Counter.count)": (
-        "class Counter:\n    def count(self): calls.append(1)\nos.register_at_fork(after_in_parent=Counter().count)"
+        "class Counter:\n    def count(self): calls.append(1)\n"
+        "os.register_at_fork(after_in_parent=Counter().count)"
     ),
 }
 
 
 def test_the_program_needs_a_child(tmp_path: Path) -> None:
-    """Or the tests below could not fail: the line of the dataset is found only in a child."""
+    """Without this the tests below could not fail: only a child finds the line of the dataset."""
     ran = _whence(tmp_path, "")
     (found,) = ran.loud
     assert found["rule"] == "dtype/float64-input"

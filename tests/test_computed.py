@@ -1,4 +1,4 @@
-"""Silent mistakes in what is computed, a few lines each, beside what looks like them and is meant."""
+"""Silent mistakes in computations, a few lines each, beside intended look-alikes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def ended_games(opposite: Callable[[Tensor], Tensor]) -> None:
 def patches(cut: Callable[[Tensor], Tensor]) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(108, 12), nn.ReLU(), nn.Linear(12, 2))
-    pictures, labels = torch.rand(16, 3, 12, 12), torch.randint(0, 2, (16,))
-    _train(net, lambda: F.cross_entropy(net(cut(pictures)).mean(1), labels))
+    images, labels = torch.rand(16, 3, 12, 12), torch.randint(0, 2, (16,))
+    _train(net, lambda: F.cross_entropy(net(cut(images)).mean(1), labels))
 
 
 def smaller_labels(mode: str) -> None:
@@ -163,14 +163,15 @@ def graphs(pooled: Callable[[Tensor], Tensor]) -> None:
         return torch.cat([x for x, _ in rows]), torch.stack([y for _, y in rows])
 
     def loss() -> Tensor:
-        x, y = next(iter(DataLoader(data, batch_size=12, shuffle=True, collate_fn=joined)))  # type: ignore[arg-type]
+        loader = DataLoader(data, 12, shuffle=True, collate_fn=joined)  # type: ignore[arg-type]
+        x, y = next(iter(loader))
         return F.mse_loss(pooled(net(x)), y)
 
     _train(net, loss)
 
 
 class Sharpness(torch.autograd.Function):
-    """One number of a softmax, which stays the same where all logits grow alike."""
+    """One value of a softmax, which is unchanged if all logits grow equally."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, factor: float) -> Tensor:

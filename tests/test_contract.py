@@ -56,7 +56,8 @@ def test_unscaled_columns_are_one_departure_in_words() -> None:
     result = Contract.fit(scaled).check(raw)
     assert str(result) == (
         "contract broken: 1 error; 100 rows checked\n"
-        "  error   columns 0 to 4 look unscaled: value = 0.29 * contract + 0.53; a StandardScaler was probably not applied"
+        "  error   columns 0 to 4 look unscaled: value = 0.29 * contract + 0.53; a "
+        "StandardScaler was probably not applied"
     )
     assert only(result).columns == (0, 1, 2, 3, 4)
     assert only(result).numbers["a"] == pytest.approx(raw.std(axis=0), rel=1e-3)
@@ -81,7 +82,8 @@ def test_kept_contract_does_not_raise() -> None:
     Contract.fit(normal(0)).check(normal(1)).raise_if_broken()
 
 
-# Values -> departs or not. The contract is of 2000 rows of standard normal values in three columns, the second moved.
+# Values -> departs or not. The contract is of 2000 rows of standard normal values in three columns,
+# the second moved.
 
 
 def changed(change: Callable[[Array], Any], rows: int = ROWS) -> Any:
@@ -294,7 +296,9 @@ def test_small_batches_of_the_same_data_never_depart() -> None:
 
 
 def test_random_splits_depart_by_gross_outliers_and_by_rare_categories_in_a_small_batch() -> None:
-    """The two exceptions, on purpose: the one may be a sentinel, the other is what a served model cannot encode."""
+    """The two exceptions, on purpose: the one may be a sentinel, the other is what a served model
+    cannot encode.
+    """
     data = normal(0)
     data[7, 1] = 9999.0
     assert broken(Contract.fit(data[8:]).check(data[:8])) == [("range", (1,))]
@@ -618,22 +622,36 @@ BAD_FILES = {
     '{"schema": 1, "levels": [0.5]}': "levels: expected [0.01, 0.05",
     '{"schema": 1, "leaves": 3}': "leaves: expected an object in braces, got 3",
     '{"schema": 1, "leaves": {"": []}}': 'leaves[""]: expected an object in braces, got []',
-    '{"schema": 1, "leaves": {"": {"shape": 3}}}': 'leaves[""].shape: expected a list of sizes and names',
-    '{"schema": 1, "leaves": {"": {"shape": [-1]}}}': 'leaves[""].shape[0]: expected a size or a name, got -1',
+    '{"schema": 1, "leaves": {"": '
+    '{"shape": 3}}}': 'leaves[""].shape: expected a list of sizes and names',
+    '{"schema": 1, "leaves": {"": '
+    '{"shape": [-1]}}}': 'leaves[""].shape[0]: expected a size or a name, got -1',
     '{"schema": 1, "leaves": {"": {"rows": "many"}}}': 'leaves[""].rows: expected an integer',
     '{"schema": 1, "leaves": {"": {"columns": {}}}}': 'leaves[""].columns: expected a list, got {}',
-    '{"schema": 1, "leaves": {"": {"columns": [{"minimum": 0}]}}}': 'columns[0]: unknown key "minimum"; valid keys are column, dtype, role, min',
-    '{"schema": 1, "leaves": {"": {"columns": [{"column": "age", "min": "0"}]}}}': 'columns[0] ("age").min: expected a number, got "0"',
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": true}]}}}': "min: expected a number, got true",
+    '{"schema": 1, "leaves": {"": {"columns": [{"minimum": 0}]}}}': (
+        'columns[0]: unknown key "minimum"; valid keys are column, dtype, role, min'
+    ),
+    '{"schema": 1, "leaves": {"": {"columns": [{"column": "age", "min": "0"}]}}}': (
+        'columns[0] ("age").min: expected a number, got "0"'
+    ),
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"min": true}]}}}': "min: expected a number, got true",
     '{"schema": 1, "leaves": {"": {"columns": [{"min": NaN}]}}}': "NaN is not a JSON number",
     '{"schema": 1, "leaves": {"": {"columns": [{"min": 1e999}]}}}': "min: expected a number",
-    '{"schema": 1, "leaves": {"": {"columns": [{"min": 3, "max": 2}]}}}': "min: expected at most max (2), got 3",
-    '{"schema": 1, "leaves": {"": {"columns": [{"std": -1}]}}}': "std: expected a number, 0 or more, got -1",
-    '{"schema": 1, "leaves": {"": {"columns": [{"missing": 2}]}}}': "missing: expected a share from 0 to 1, got 2",
-    '{"schema": 1, "leaves": {"": {"columns": [{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 ascending numbers",
-    '{"schema": 1, "leaves": {"": {"columns": [{"categories": {"a": "b"}}]}}}': 'categories["a"]: expected a share',
-    '{"schema": 1, "leaves": {"": {"columns": [{"role": "id"}]}}}': 'role: expected "index" or "time", got "id"',
-    '{"schema": 1, "leaves": {"": {"columns": [{"column": 1}, {"column": 1}]}}}': "duplicate column 1",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"min": 3, "max": 2}]}}}': "min: expected at most max (2), got 3",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"std": -1}]}}}': "std: expected a number, 0 or more, got -1",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"missing": 2}]}}}': "missing: expected a share from 0 to 1, got 2",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"quantiles": [1, 2]}]}}}': "quantiles: expected 7 ascending numbers",
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"categories": {"a": "b"}}]}}}': 'categories["a"]: expected a share',
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"role": "id"}]}}}': 'role: expected "index" or "time", got "id"',
+    '{"schema": 1, "leaves": {"": '
+    '{"columns": [{"column": 1}, {"column": 1}]}}}': "duplicate column 1",
     "[" * 100_000: "cannot read the JSON",
 }
 

@@ -1,4 +1,4 @@
-"""Loops without a loader: orders, iterators that are used up, sequences that are reordered alone."""
+"""Loops without a loader: orders, exhausted iterators, sequences that are reordered alone."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _iterators(file: Any) -> dict[str, Any]:
     }
 
 
-KINDS = ("generator", "list", "zip", "short zip", "map", "filter", "enumerate", "csv", "file", "loader", "stream",
-         "zip of loaders", "enumerated zip")  # fmt: skip
+KINDS = ("generator", "list", "zip", "short zip", "map", "filter", "enumerate", "csv", "file",
+         "loader", "stream", "zip of loaders", "enumerated zip")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +98,7 @@ def test_an_iterator_is_known_to_be_used_up_and_nothing_is_taken_from_it(
         iterator = _iterators(file)[kind]
         next(iterator)
         if kind not in ("csv", "file"):
-            # A short file is in memory as a whole once its first line was read.
+            # A short file is entirely in memory once its first line was read.
             assert not is_exhausted(iterator)
         assert len(list(iterator)) == size - 1
         assert is_exhausted(iterator)
@@ -132,7 +132,8 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ("x, y = load()\nrandom.shuffle(x)\nzip(x, y)", ("x", 2)),
         ("x, y = load()\ny.sort()\nzip(x, y)", ("y", 2)),
         (
-            "x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\nTensorDataset(x, y)",
+            "x, y = load()\nx = x[torch.randperm(9)]\ny = y[torch.randperm(9)]\n"
+            "TensorDataset(x, y)",
             ("y", 3),
         ),
         ("x, y = load()\nx = [each for each in x if each]\nzip(x, y)", ("x", 2)),
@@ -140,13 +141,15 @@ def _apart(source: str, folder: Path) -> tuple[str, int] | None:
         ("t = read()\nx = t[:, :-1]\ny = t[:, -1]\nrng.shuffle(x)\nzip(x, y)", ("x", 4)),
         ("def f(x, y):\n    order = x.argsort()\n    x = x[order]\n    return zip(x, y)", ("x", 3)),
         (
-            "y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\nzip(torch.tensor(x), y)",
+            "y = labels()\nx = centres[y] + noise\nx = x / 2\nrng.shuffle(x)\n"
+            "zip(torch.tensor(x), y)",
             ("x", 4),
         ),
         ('t = read()\nx = t["a"].dropna()\ny = t["b"].to_numpy()[: len(x)]\nzip(x, y)', ("x", 2)),
         ("p = read()\nx = [a for a, _ in p if a]\ny = [b for _, b in p]\nzip(x, y)", ("x", 2)),
         (
-            "p = read()\nx = [a for a, _ in p]\ny = [b for _, b in p]\nk = [n for n, a in enumerate(x) if a]\n"
+            "p = read()\nx = [a for a, _ in p]\ny = [b for _, b in p]\n"
+            "k = [n for n, a in enumerate(x) if a]\n"
             "x = [x[n] for n in k]\nzip(x, y)",
             ("x", 5),
         ),
@@ -164,7 +167,8 @@ def test_what_is_reordered_alone_is_found(
         "x, y = load()\np = torch.randperm(9)\nx = x[p]\ny = y[p]\nzip(x, y)",
         "x, y = load()\nrandom.shuffle(x)\ny = label(x)\nzip(x, y)",
         "x, y = load()\ny = y[torch.randperm(9)]\nzip(x, y)",
-        "x, y = load()\nnp.random.seed(0)\nnp.random.shuffle(x)\nnp.random.seed(0)\nnp.random.shuffle(y)\nzip(x, y)",
+        "x, y = load()\nnp.random.seed(0)\nnp.random.shuffle(x)\nnp.random.seed(0)\n"
+        "np.random.shuffle(y)\nzip(x, y)",
         "x, y = load()\nrandom.Random(1).shuffle(x)\nrandom.Random(1).shuffle(y)\nzip(x, y)",
         "x, y = load()\nif plain:\n    x.sort()\nzip(x, y)",
         "x, y = load()\nx, y = shuffle(x, y)\nzip(x, y)",
@@ -174,10 +178,12 @@ def test_what_is_reordered_alone_is_found(
         "x, y = load()\nx = x[:80]\ny = y[:n]\nzip(x, y)",
         "x = load()\nr = sorted(x)\nzip(x, r)",
         "names = listing()\nscores = torch.randn(9)\nnames.sort()\nzip(names, scores)",
-        "p = list(m.parameters())\ng = torch.autograd.grad(f, p)\ng = [e for e in g if e is not None]\nzip(p, g)",
+        "p = list(m.parameters())\ng = torch.autograd.grad(f, p)\n"
+        "g = [e for e in g if e is not None]\nzip(p, g)",
         "x = load()\np = torch.randperm(len(x))\nx = x[p]\nzip(x, p)",
         't = read()\nt = t.dropna()\nx = t["a"]\ny = t["b"]\nzip(x, y)',
-        't = read()\nt = t[t["a"] > 0]\nx = t[["a", "c"]].to_numpy()\ny = t["b"].to_numpy()\nzip(x, y)',
+        't = read()\nt = t[t["a"] > 0]\nx = t[["a", "c"]].to_numpy()\n'
+        'y = t["b"].to_numpy()\nzip(x, y)',
         't = read()\nx = t["a"][t["k"] == 1]\ny = t["b"][t["k"] == 1]\nzip(x, y)',
         "p = read()\nx = [a for a in p if a]\ny = [a for a in p]\nzip(x, y)",
         "p = read()\nx = [a for a, k in p if k]\ny = [a for a, k in p if not k]\nzip(x, y)",
@@ -232,7 +238,7 @@ def test_a_batch_that_says_its_order_is_right() -> None:
 
 
 class Windows:
-    """Of four numbers of a series, each with a number that stands `ahead` of where it begins."""
+    """Windows of four values of a series, each with the value `ahead` steps after its start."""
 
     def __init__(self, ahead: int) -> None:
         self.series = torch.rand(40, generator=torch.Generator().manual_seed(0))

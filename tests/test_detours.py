@@ -1,4 +1,4 @@
-"""Frames that PyTorch adds to a traceback because of a sensor, and what is left behind by hiding them."""
+"""Frames that PyTorch adds to a traceback because of a sensor, and the traces of hiding them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a loop's own batches from step to step: changes in place, and numbers that are drawn."""
+"""Facts kept about a hand-written loop's batches: in-place changes, and random draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from whence.tape.tape import Tape
 
 
 def _changed(ledger: ChangeLedger, tape: Tape, site: Site, batch: torch.Tensor) -> None:
-    """A batch loses its smallest element, and a model is given it."""
+    """A batch loses its smallest element before the model receives it."""
     args = batch, batch == batch.min(), 100
     tensors: list[torch.Tensor] = []
     call = tape.begin(

@@ -1,4 +1,4 @@
-"""How much is said: notes are never more than notes, two faults are two findings, a failure again is counted."""
+"""Number and severity of findings: notes stay notes, two faults are two findings, repeats count."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_the_same_failure_again_is_counted_and_not_repeated(tmp_path: Path) -> N
     script = tmp_path / "again.py"
     script.write_text(
         "import torch\nmodel = torch.nn.Linear(5, 1)\nx = torch.ones(2, 6)\n"
-        "for _ in range(7):\n    try:\n        model(x)\n    except RuntimeError as error:\n        print(error)\n"
+        "for _ in range(7):\n    try:\n        model(x)\n"
+        "    except RuntimeError as error:\n        print(error)\n"
     )
     ran = whence_run(script, cwd=tmp_path)
     assert [(each["rule"], each["occurrences"]) for each in ran.loud] == [
@@ -131,7 +132,8 @@ def test_a_teacher_and_a_label_have_two_aims(tmp_path: Path) -> None:
         "label = teacher(x).argmax(1)\n"
         "for _ in range(40):\n"
         "    said = student(x)\n"
-        "    soft = F.kl_div(F.log_softmax(said / 2, 1), F.softmax(teacher(x) / 2, 1), reduction='batchmean')\n"
+        "    soft = F.kl_div(F.log_softmax(said / 2, 1), F.softmax(teacher(x) / 2, 1), "
+        "reduction='batchmean')\n"
         "    loss = 4 * soft + 0.2 * F.cross_entropy(said, label)\n"
         "    optimizer.zero_grad()\n"
         "    loss.backward()\n"
@@ -145,7 +147,8 @@ def test_what_is_said_draws_no_random_number_of_the_programs(tmp_path: Path) -> 
     script.write_text(
         "import random, torch\n"
         "random.seed(0)\n"
-        "try:\n    torch.ones(2, 3) @ torch.ones(2, 3)\nexcept RuntimeError as error:\n    print('refused')\n"
+        "try:\n    torch.ones(2, 3) @ torch.ones(2, 3)\nexcept RuntimeError as error:\n"
+        "    print('refused')\n"
         "for _ in range(3):\n    torch.ones(2) + 1\n"
         "print(random.random())\n"
     )

@@ -1,4 +1,4 @@
-"""Transforms of torch.func: run eagerly they give the same, and what they give is followed."""
+"""torch.func transforms: run eagerly they give the same results, which are followed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Onlooker:
 
 
 class Keeper:
-    """Listens to the sensor and keeps what it saw."""
+    """A listener that keeps the sensor's events."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Transform, Any]] = []
@@ -125,7 +125,7 @@ UPDATE = """
 
 
 def test_weights_that_the_update_spoils_are_told(tmp_path: Path) -> None:
-    """The gradients are finite, zero in the end, and divided by their length."""
+    """The gradients are finite, finally zero, and divided by their length."""
     script = tmp_path / "train.py"
     script.write_text(dedent(UPDATE))
     ran = whence_run(script, cwd=tmp_path)

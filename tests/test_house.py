@@ -1,4 +1,4 @@
-"""The arrows between the rooms point one way, and what must not be imported is not."""
+"""Imports between the packages point one way, and forbidden imports do not occur."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "whence"
 
-# Who may import whom, beside itself.
+# Which package may import which others.
 ARROWS = {
     "finding": set(),
     "version": set(),
@@ -77,10 +77,10 @@ ARROWS = {
     "__main__": {"cli"},
 }
 
-# What every room may import, except those that know no torch.
+# What every package may import, except those that must not import torch.
 EVERYWHERE = {"torch_internals", "weak_table"}
 
-# The same within the room where everything comes together.
+# The same within `watching`, which connects everything.
 WITHIN_WATCHING = {
     "__init__": set(),
     "stopping": set(),
@@ -117,7 +117,7 @@ WITHIN_WATCHING = {
     "pacing": {"auditing", "budget", "studying"},
     "stepping": {"tripwires", "pacing"},
     "routine": {"auditing", "tripwires", "pacing", "studying"},
-    # Listeners share the session that they belong to; it is for its type alone that they know of it.
+    # Listeners share the session that they belong to; they import it only for its type.
     "listeners": {"listeners", "session", "tripwires", "updates"},
     "session": {
         "budget",
@@ -210,7 +210,10 @@ def test_rules_touch_no_hooks() -> None:
 
 
 def test_importing_whence_imports_neither_torch_nor_rich() -> None:
-    code = "import sys, whence; print([each for each in ('torch', 'rich', 'executing') if each in sys.modules])"
+    code = (
+        "import sys, whence; print([each for each in ('torch', 'rich', 'executing') if each in "
+        "sys.modules])"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
@@ -287,7 +290,7 @@ def test_weak_references_without_python_are_recognised(source: str) -> None:
     "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
 )
 def test_no_python_runs_when_an_object_of_the_program_dies(path: Path) -> None:
-    """A signal handler may run wherever Python runs, and what it raises there would be lost."""
+    """A signal handler may run wherever Python runs, and its exception would be lost there."""
     found = list(_finalizers(ast.parse(path.read_text())))
     assert found == (
         ["weakref.ref(thing, partial(table.pop, id(thing)))"] if path.stem == "weak_table" else []
@@ -295,7 +298,7 @@ def test_no_python_runs_when_an_object_of_the_program_dies(path: Path) -> None:
 
 
 def _finalizers(tree: ast.Module) -> Iterator[str]:
-    """Weak containers, `__del__`, callbacks of the collector and of references, except `list.append`."""
+    """Weak containers, `__del__`, collector and reference callbacks, except `list.append`."""
     for node in ast.walk(tree):
         name = (
             node.attr
@@ -331,7 +334,7 @@ def _finalizers(tree: ast.Module) -> Iterator[str]:
 def _private_names(tree: ast.Module) -> Iterator[str]:
     """Private modules, functions and classes of torch that a file imports or names."""
     ours: set[str] = set()
-    """Names in this file that stand for something of torch's."""
+    """Names in this file that refer to a torch object."""
     for node in ast.walk(tree):
         imported = {}
         if isinstance(node, ast.Import):

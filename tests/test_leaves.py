@@ -1,4 +1,4 @@
-"""What a batch consists of: every structure that a collate_fn may give, walked to its leaves and read as numbers."""
+"""Batches of every structure that a collate_fn may return, walked to their leaves and read."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Outer:
 
 
 class Encoding(UserDict[str, Any]):
-    """As tokenizers give them."""
+    """A batch as tokenizers return it."""
 
 
-class Picture:
-    """Is read as images of PIL's are: through an interface of numpy's."""
+class Image:
+    """An image that is read like PIL's, through numpy's array interface."""
 
     def __init__(self, pixels: Any) -> None:
         self._pixels = pixels
@@ -151,7 +151,7 @@ def test_a_batch_like_the_last_is_told_from_one_that_is_not() -> None:
 
 
 def noted(batches: list[Any]) -> Any:
-    """The entry of the ledger after one epoch of these."""
+    """The ledger's entry after one epoch of these batches."""
     ledger, info = BatchLedger(), LoaderInfo(object(), ())
     ledger.epoch_began(info, (), {})
     for number, data in enumerate(batches):
@@ -191,9 +191,9 @@ def test_arrays_of_numpy_are_noted_like_tensors() -> None:
 
 def test_pictures_words_and_nothing_do_no_harm() -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
-    entry = noted([[[Picture(pixels)] * 3, LABEL, None, ["a", "b", "c"]]])
+    entry = noted([[[Image(pixels)] * 3, LABEL, None, ["a", "b", "c"]]])
     assert [each.tolist() for each in entry.epochs[0].labels] == [[0, 1, 2]]
-    (part,) = [leaf.part for leaf in read_leaves_of(Picture(pixels))]
+    (part,) = [leaf.part for leaf in read_leaves_of(Image(pixels))]
     assert part is not None
     assert part.numbers is not None
     assert part.numbers.tolist() == pixels.tolist()
@@ -259,7 +259,8 @@ from torch.utils.data import DataLoader, Dataset
 class Readings(Dataset):
     def __init__(self):
         self.y = np.repeat(np.arange(4), 32)
-        self.x = (np.random.default_rng(0).normal(size=(128, 6)) + self.y[:, None]).astype(np.float32)
+        noise = np.random.default_rng(0).normal(size=(128, 6))
+        self.x = (noise + self.y[:, None]).astype(np.float32)
     def __len__(self):
         return 128
     def __getitem__(self, index):
@@ -275,7 +276,8 @@ loader = DataLoader(Readings(), batch_size=16, collate_fn=collate%s)
 for _ in range(4):
     for batch in loader:
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(torch.from_numpy(batch["x"])), torch.from_numpy(batch["y"])).backward()
+        x, y = torch.from_numpy(batch["x"]), torch.from_numpy(batch["y"])
+        nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 """
 

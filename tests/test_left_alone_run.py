@@ -1,4 +1,4 @@
-"""What a run leaves alone while it reports: the program's stderr, stdout, signals, threads and forks, and the way it ends."""
+"""A run that reports leaves stderr, stdout, signals, threads, forks and the program's end alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-import torch._dynamo  # noqa: F401  what forked children would each import anew
+import torch._dynamo  # noqa: F401  or each forked child would import it
 from forking import Ran, in_child, plain_run, whence_run
 
 import whence
@@ -58,7 +58,7 @@ def command(*words: str) -> list[str]:
 
 
 def process(*words: str, cwd: Path, **settings: Any) -> subprocess.CompletedProcess[str]:
-    """`whence` in a process of its own."""
+    """Run `whence` in its own process."""
     return subprocess.run(
         command(*words), cwd=cwd, capture_output=True, text=True, timeout=100, **settings
     )
@@ -176,7 +176,10 @@ def test_a_stderr_that_nobody_reads_does_not_end_a_program_that_lets_pipes_end_i
 
 def test_a_stderr_that_is_full_does_not_stop_the_program(tmp_path: Path) -> None:
     fill = "import os, fcntl\nfcntl.fcntl(2, fcntl.F_SETPIPE_SZ, 4096)\nos.set_blocking(2, False)\n"
-    fill += "try:\n    while True: os.write(2, b'x' * 512)\nexcept BlockingIOError: os.set_blocking(2, True)\n"
+    fill += (
+        "try:\n    while True: os.write(2, b'x' * 512)\n"
+        "except BlockingIOError: os.set_blocking(2, True)\n"
+    )
     write(tmp_path, fill + CAUGHT + "print('done')")
     with started(
         "run", "train.py", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -398,7 +401,8 @@ PATCHES = [
     "import time; time.perf_counter = time.monotonic = time.sleep = boom",
     "import random; random.getstate = random.setstate = boom",
     "import dataclasses; dataclasses.asdict = dataclasses.replace = boom",
-    "import threading, sys; threading.main_thread = threading.active_count = sys._current_frames = boom",
+    "import threading, sys; threading.main_thread = threading.active_count = "
+    "sys._current_frames = boom",
     "import os; os.close(2)",
     "import sys; sys.stderr.close()",
     "import sys; sys.stdout = sys.stderr = sys.__stderr__ = None",
@@ -490,7 +494,7 @@ print(seen)
 
 
 def test_our_thread_does_not_exist_while_the_program_forks(tmp_path: Path) -> None:
-    """From Python 3.12 on a fork in a process with several threads warns: it counts them after these callbacks."""
+    """From Python 3.12, a fork with several threads warns: it counts them after these callbacks."""
     script = write(tmp_path, TRAINING + COUNTS)
     assert whence_run(script, cwd=tmp_path).stdout == plain_run(script, cwd=tmp_path).stdout
 
@@ -538,7 +542,7 @@ for epoch in range(3):
 
 
 def test_a_worker_that_hangs_in_its_first_batch_is_noticed(tmp_path: Path) -> None:
-    """The fork of the workers has ended our thread just before."""
+    """The fork of the workers has just ended Whence's thread."""
     write(tmp_path, TRAINING + HANGS_IN_A_LATER_EPOCH)
     with started("run", "--hang-after", "2", "train.py", cwd=tmp_path, stderr=subprocess.DEVNULL):
         (finding, *_) = wait_for(lambda: document_in(tmp_path).get("findings"))
@@ -558,7 +562,7 @@ HOG = "import os\nos.sched_setaffinity(0, {int(os.environ['CORE'])})\nwhile True
 
 
 def test_a_process_that_gets_little_of_a_processor_is_not_called_hanging(tmp_path: Path) -> None:
-    """Beside a busy process of ordinary priority one of the lowest gets 1.4 % of a processor."""
+    """Beside a busy process of normal priority, one of lowest priority gets 1.4 % of a core."""
     write(tmp_path, TRAINING + STARVED)
     environment = {**os.environ, "CORE": str(max(os.sched_getaffinity(0)))}
     with started("run", "--hang-after", "2", "train.py", cwd=tmp_path, env=environment) as child:
@@ -596,7 +600,8 @@ RANK = """
 import os, sys, threading, time
 import torch.distributed as dist
 rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=rank, world_size=2)
+meeting = "file://" + os.path.abspath("meeting")
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
 for _ in range(2): step()
 dist.barrier()
 if rank == 1:
@@ -608,7 +613,9 @@ LAUNCHER = """
 import os, subprocess, sys
 words = [sys.executable, "-m", "whence", "run", "--hang-after", "3"]
 ranks = [
-    subprocess.Popen([*words, "--json", f"rank{rank}.json", "train.py"], env={**os.environ, "RANK": str(rank)})
+    subprocess.Popen(
+        [*words, "--json", f"rank{rank}.json", "train.py"], env={**os.environ, "RANK": str(rank)}
+    )
     for rank in range(2)
 ]
 try:
@@ -695,7 +702,7 @@ def test_no_values_leaves_tensor_values_out_of_all_that_is_written(
     assert [each.name for each in files] == ["findings.json"]
     texts = [files[0].read_text(), ran.stderr.partition("Traceback")[0]]
     for text in texts:
-        # The source has the number too, and is shown as it is.
+        # The source contains the value too, and is shown unchanged.
         shown = "\n".join(line for line in text.splitlines() if "torch.tensor(" not in line)
         assert "-123" not in shown
     assert "repro.py: not written" in " ".join(ran.document["not_watched"])
@@ -704,7 +711,10 @@ def test_no_values_leaves_tensor_values_out_of_all_that_is_written(
 def test_places_shapes_and_counts_stay_without_values() -> None:
     from whence.redaction import without_values
 
-    kept = "step 12 of train.py:14: (64, 1, 28) meets Linear(in_features=400, out_features=1) for 3 samples of float32"
+    kept = (
+        "step 12 of train.py:14: (64, 1, 28) meets Linear(in_features=400, out_features=1) for "
+        "3 samples of float32"
+    )
     assert without_values(kept) == kept
     assert without_values("log of -2.999 gave NaN") == "log of <value> gave NaN"
     assert (

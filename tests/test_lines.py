@@ -1,4 +1,4 @@
-"""Which line made something so: functions that run under the eye of a tracer."""
+"""Which line caused a change: functions that run under a line tracer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of autograd's own graph, where a step was not recorded."""
+"""Reading autograd's own graph when a step was not recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_operation_that_made_it(name: str, loss: Loss) -> None:
     born = live_birth(made)
     assert born is not None
     assert born.name == name
-    # What autograd has not kept is not said to be known.
+    # A value that autograd has not kept is not reported as known.
     assert bool(born.arguments) == (name not in ("sqrt", "softmax", "log_softmax"))
 
 

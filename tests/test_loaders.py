@@ -1,4 +1,4 @@
-"""Every form of DataLoader: which samples a batch is made of, which worker made it, and that nothing is changed by knowing so."""
+"""Every form of DataLoader: a batch's samples and worker are known, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def here() -> int:
 
 
 class Truth(Dataset[torch.Tensor]):
-    """A sample tells its index and who made it. The first worker is slow, and what is random is in the sample too."""
+    """Samples hold their index, worker and a random value. The first worker is slow."""
 
     def __len__(self) -> int:
         return SIZE
@@ -50,7 +50,7 @@ class Truth(Dataset[torch.Tensor]):
 
 
 class Several(Truth):
-    """Is asked for several samples at once."""
+    """A dataset that fetches several samples at once."""
 
     def __getitem__(self, index: Any) -> torch.Tensor:
         return torch.stack([Truth.__getitem__(self, each) for each in index])
@@ -63,7 +63,7 @@ class Keyed(Truth):
 
 
 class Stream(IterableDataset[torch.Tensor]):
-    """The second worker has three times as much to tell."""
+    """The second worker has three times as many samples."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for number in range(6 if here() == 0 else 18):
@@ -71,7 +71,7 @@ class Stream(IterableDataset[torch.Tensor]):
 
 
 class Backwards(Sampler[Any]):
-    """Gives numbers as tensors do."""
+    """A sampler that yields indices as tensors."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(torch.arange(SIZE - 1, -1, -1))
@@ -86,7 +86,7 @@ class Cells(Sampler[tuple[int, int]]):
 
 
 class OneList(Sampler[list[int]]):
-    """Uses the same list for every batch."""
+    """A batch sampler that reuses one list for every batch."""
 
     def __init__(self, kind: Callable[[list[int]], Any] = list) -> None:
         self.kind = kind
@@ -151,8 +151,8 @@ if IN_ORDER:
     )
 
 
-def told() -> tuple[int, list[Any] | None, int]:
-    """What the watch knows of the batch that has just come: its number, its indices, its worker."""
+def latest_batch() -> tuple[int, list[Any] | None, int]:
+    """What the watch knows of the latest batch: its number, its indices, its worker."""
     session = running()
     assert session is not None
     batch = session.loaders.current
@@ -163,7 +163,7 @@ def told() -> tuple[int, list[Any] | None, int]:
 def gone_through(
     make: Callable[[], DataLoader[Any]], epochs: int, watched: bool
 ) -> list[list[Any]]:
-    """The batches of some epochs, and the random number that comes next."""
+    """The batches of some epochs, and the next random number."""
     torch.manual_seed(3)
     loader = make()
     found = []
@@ -171,7 +171,7 @@ def gone_through(
         for batch in loader:
             if watched:
                 rows = batch.reshape(-1, 3)
-                number, indices, worker = told()
+                number, indices, worker = latest_batch()
                 assert (number, indices) == (len(found), rows[:, 0].tolist())
                 assert {worker} == set(rows[:, 1].tolist())
             found.append(batch.tolist())
@@ -185,7 +185,7 @@ def check(make: Callable[[], DataLoader[Any]], epochs: int, ordered: bool, cwd: 
             seen = gone_through(make, epochs, watched=True)
         assert watch.report.not_watched == ()
         plain = gone_through(make, epochs, watched=False)
-        # What comes first depends on who is quicker, with and without the watch.
+        # The order depends on which worker is faster, with and without the watch.
         alike = seen == plain if ordered else told_apart(seen) == told_apart(plain)
         assert alike
 
@@ -194,7 +194,7 @@ def check(make: Callable[[], DataLoader[Any]], epochs: int, ordered: bool, cwd: 
 
 
 def told_apart(found: list[list[Any]]) -> Any:
-    """All that does not depend on which worker was quicker."""
+    """Everything that does not depend on which worker was faster."""
     *batches, drawn = found
     return sorted(torch.tensor(batch).reshape(-1, 3)[:, 0].tolist() for batch in batches), drawn
 
@@ -213,7 +213,7 @@ def test_an_index_that_is_a_tuple_is_one_index(tmp_path: Path) -> None:
     def body() -> None:
         with whence.watch():
             for batch in DataLoader(Keyed(), batch_size=None, sampler=Cells()):
-                assert told()[1] == [divmod(int(batch[0]), 6)]
+                assert latest_batch()[1] == [divmod(int(batch[0]), 6)]
 
     assert (ran := in_child(body, cwd=tmp_path)).code == 0, ran.stderr
 
@@ -222,7 +222,7 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
     def body() -> None:
         with whence.watch() as watch:
             found = [
-                (batch[:, 0].tolist(), told()[1])
+                (batch[:, 0].tolist(), latest_batch()[1])
                 for batch in DataLoader(Truth(), batch_sampler=OneList(each_in_turn))
             ]
         assert [rows for rows, _ in found] == [
@@ -243,7 +243,7 @@ def test_indices_that_can_be_gone_through_only_once_are_left_to_the_dataset(tmp_
 def test_batches_of_a_stream_have_a_worker_and_no_indices(
     options: Any, persistent: bool, tmp_path: Path
 ) -> None:
-    """One worker has less to give than the other: they do not come in turn."""
+    """One worker has fewer samples than the other: they do not alternate."""
 
     def body() -> None:
         with whence.watch():
@@ -253,7 +253,7 @@ def test_batches_of_a_stream_have_a_worker_and_no_indices(
             for _ in range(2):
                 workers = []
                 for batch in loader:
-                    _, indices, worker = told()
+                    _, indices, worker = latest_batch()
                     assert indices is None
                     assert {worker} == set(batch[:, 1].tolist())
                     workers.append(worker)
@@ -268,8 +268,8 @@ def test_an_epoch_that_was_left_does_not_mix_with_the_next(tmp_path: Path) -> No
             loader = DataLoader(Truth(), 4, num_workers=2, persistent_workers=True, shuffle=True)
             for stop in (1, 3, 99):
                 for number, batch in enumerate(loader):
-                    assert told()[1] == batch[:, 0].tolist()
-                    assert told()[2] == int(batch[0, 1])
+                    assert latest_batch()[1] == batch[:, 0].tolist()
+                    assert latest_batch()[2] == int(batch[0, 1])
                     if number == stop:
                         break
 
@@ -283,13 +283,13 @@ def test_an_iterator_from_before_the_watch_goes_on(tmp_path: Path) -> None:
         next(begun)
         with whence.watch() as watch:
             assert [batch[0, 0].item() for batch in begun] == [4, 8, 12, 16, 20]
-            assert [(batch[:, 0].tolist(), told()[1])[0] for batch in loader][-1] == [
+            assert [(batch[:, 0].tolist(), latest_batch()[1])[0] for batch in loader][-1] == [
                 20,
                 21,
                 22,
                 23,
             ]
-            assert told()[1] == [20, 21, 22, 23]
+            assert latest_batch()[1] == [20, 21, 22, 23]
         assert watch.report.not_watched == ()
 
     assert (ran := in_child(body, cwd=tmp_path)).code == 0, ran.stderr

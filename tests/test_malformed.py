@@ -120,7 +120,8 @@ def test_a_program_with_hostile_names_and_exceptions_is_shown_escaped(tmp_path: 
     folder.mkdir()
     script = folder / "train\u202e.py"
     script.write_text(
-        "import torch\ndef f(): torch.nn.Linear(4, 2)(torch.ones(3, 5))\ntry: f()\nexcept Exception: pass\n"
+        "import torch\ndef f(): torch.nn.Linear(4, 2)(torch.ones(3, 5))\ntry: f()\n"
+        "except Exception: pass\n"
     )
     ran = whence_run(script, cwd=tmp_path)
     assert ran.findings
@@ -211,7 +212,8 @@ def test_records_from_before_the_key_finished_are_read_as_they_were_meant(tmp_pa
 
 
 WRONG: tuple[Any, ...] = (
-    None, True, 0, -1, 1.5, 10**400, 1e308, "", "text", "\ud800", "\x1b[2J", [], [None], [[]], {}, {"": None}, [{"a": 1}],
+    None, True, 0, -1, 1.5, 10**400, 1e308, "", "text", "\ud800", "\x1b[2J", [], [None], [[]], {},
+    {"": None}, [{"a": 1}],
 )  # fmt: skip
 
 
@@ -283,13 +285,15 @@ def test_every_value_of_a_wrong_type_is_refused(
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"\xff\xfe", b"\x00" * 100, b"{", b"[" * 200_000, b'{"a":' * 200_000, b"NaN", b"1" * 5000, b'"text"', b"\xef\xbb\xbf{}",
+        b"", b"\xff\xfe", b"\x00" * 100, b"{", b"[" * 200_000, b'{"a":' * 200_000, b"NaN",
+        b"1" * 5000, b'"text"', b"\xef\xbb\xbf{}",
         json.dumps(document_of(report("x"))).replace('"steps": 7', '"steps": NaN').encode(),
         json.dumps(document_of(report("x"))).replace('"steps": 7', '"steps": 1e999').encode(),
         json.dumps(document_of(report("x"))).replace('"ratio": 1.0', '"ratio": 1e999').encode(),
         json.dumps(document_of(report("x"))).replace('"ratio": 1.0', '"ratio": Infinity').encode(),
         json.dumps(document_of(report("x"))).replace('"line": 3', '"line": ' + "9" * 5000).encode(),
-        json.dumps(document_of(report("x"))).replace('"schema": 1', '"schema": "\\ud800\\u001b"').encode(),
+        json.dumps(document_of(report("x")))
+        .replace('"schema": 1', '"schema": "\\ud800\\u001b"').encode(),
     ],
     ids=str,
 )  # fmt: skip

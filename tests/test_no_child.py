@@ -1,4 +1,4 @@
-"""Without child processes: what needs none is found as ever, and what needs one is reported as not watched."""
+"""Without children: what needs none is still found; the rest is reported as not watched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cases import BROKEN, HEALTHY, Case, copied
 
 REASON = "forking is switched off (--no-child)"
 
-# Some of each family that needs no child; docs/usage.md has the numbers for all cases.
+# Some of each family that needs no child; docs/usage.md has the figures for all cases.
 SAME = (
     "checkpoint/not-loaded--put-together",
     "checkpoint/incomplete-resume--schedule",
@@ -42,7 +42,7 @@ SAME = (
     "shape/batch-mismatch--crops",
 )
 
-# What is lost where the program's own code would have to run again.
+# Lost, because the program's own code would have to run again.
 LESS = {
     "dtype/float64-input--dataset": "samples could not be fetched again",
     "nonfinite/update--own-optimizer": "the optimizer step could not be run again",

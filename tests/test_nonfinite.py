@@ -1,4 +1,4 @@
-"""NaN and Inf: caught before they touch the weights, replayed, and silent where nothing is harmed."""
+"""NaN and Inf: caught before they reach the weights, replayed, and silent if they do no harm."""
 
 from __future__ import annotations
 
@@ -239,7 +239,8 @@ MASKED = """
     for ids, seen, label in DataLoader(rows, batch_size=4, collate_fn=collate):
         words = table(ids)
         scores = words.sum(-1).masked_fill(~seen, float("-inf"))
-        loss = nn.functional.cross_entropy(out((scores.softmax(1).unsqueeze(-1) * words).sum(1)), label)
+        pooled = (scores.softmax(1).unsqueeze(-1) * words).sum(1)
+        loss = nn.functional.cross_entropy(out(pooled), label)
         sgd.zero_grad()
         loss.backward()
         sgd.step()

@@ -1,4 +1,4 @@
-"""Taking back Adam's last update gives the weights from before it."""
+"""Undoing Adam's last update gives the weights from before it."""
 
 from __future__ import annotations
 

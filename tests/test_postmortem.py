@@ -1,4 +1,4 @@
-"""A failing call read from its traceback, and told once."""
+"""A failing call is read from its traceback and reported once."""
 
 from __future__ import annotations
 

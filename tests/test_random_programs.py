@@ -1,4 +1,4 @@
-"""Random healthy programs end the same under Whence, and draw no finding above info.
+"""Random healthy programs end the same under Whence, without a finding above info.
 
 Together the seeds cover nearly every value of every axis of `bench/soak`. `make soak` runs 500.
 """
@@ -44,7 +44,7 @@ PROGRAMS = [compose(seed) for seed in SEEDS]
 
 
 def last_line(stderr: str) -> str:
-    """What a traceback says at its end, or nothing."""
+    """The last line of a traceback, or nothing."""
     lines = stderr.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
     return (
         next((each for each in lines if each and not each.startswith(" ")), "")

@@ -1,4 +1,4 @@
-"""What torch's own methods refuse: each misfit is known by its operands, and told where it can be mended."""
+"""Calls that torch's methods reject: diagnosed from operands, reported where the fix belongs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ state = net.state_dict()
 """
 LINES = NET.count("\n")
 
-# The program after NET; the line in it that is named; a piece of the verdict; a piece of the patch, if there is one.
+# The program after NET; the reported line; a part of the verdict; a part of the patch, if any.
 STATES = {
     "a part on several devices": (
         "net.body = nn.DataParallel(net.body)\nNet().load_state_dict(net.state_dict())",
@@ -43,7 +43,8 @@ STATES = {
         "+both[0].load_state_dict(state)",
     ),
     "one of two alike": (
-        "pair = nn.ModuleDict({'student': Net(), 'teacher': Net()})\nnet.load_state_dict(pair.state_dict())",
+        "pair = nn.ModuleDict({'student': Net(), 'teacher': Net()})\n"
+        "net.load_state_dict(pair.state_dict())",
         2,
         "start with 'student.'",
         None,
@@ -61,7 +62,8 @@ STATES = {
         "load_state_dict(kept['net'].state_dict())",
     ),
     "deep in a checkpoint, with a prefix": (
-        "kept = {'run': {'weights': nn.DataParallel(net).state_dict()}}\nNet().load_state_dict(kept)",
+        "kept = {'run': {'weights': nn.DataParallel(net).state_dict()}}\n"
+        "Net().load_state_dict(kept)",
         2,
         "['run']['weights']",
         None,
@@ -80,7 +82,8 @@ STATES = {
         None,
     ),
     "another width within a layer of torch's": (
-        "def block(d):\n    return nn.TransformerEncoderLayer(8, 2, d)\nblock(16).load_state_dict(block(32).state_dict())",
+        "def block(d):\n    return nn.TransformerEncoderLayer(8, 2, d)\n"
+        "block(16).load_state_dict(block(32).state_dict())",
         2,
         "linear1.weight is (32, 8) in the checkpoint but (16, 8)",
         None,
@@ -112,10 +115,11 @@ def test_states_that_a_module_refuses(name: str, tmp_path: Path) -> None:
     assert ran.document["not_watched"] == []
 
 
-# Programs that catch the refusal, and how much is said then.
+# Programs that catch the exception, and the resulting severity.
 CAUGHT = {
     "a prefix nobody wants": (
-        "try:\n    Net().load_state_dict(nn.DataParallel(net).state_dict())\nexcept RuntimeError as error:\n    print(error)",
+        "try:\n    Net().load_state_dict(nn.DataParallel(net).state_dict())\n"
+        "except RuntimeError as error:\n    print(error)",
         "error",
     ),
     "other sizes, expected": (
@@ -123,12 +127,14 @@ CAUGHT = {
         "info",
     ),
     "loaded again otherwise": (
-        "try:\n    net.load_state_dict({'net': state})\nexcept RuntimeError:\n    net.load_state_dict(state)",
+        "try:\n    net.load_state_dict({'net': state})\nexcept RuntimeError:\n"
+        "    net.load_state_dict(state)",
         "info",
     ),
     "an optimizer that begins anew": (
         "old = torch.optim.Adam(net.parameters()).state_dict()\n"
-        "try:\n    torch.optim.Adam(net.head.parameters()).load_state_dict(old)\nexcept ValueError:\n    print('anew')",
+        "try:\n    torch.optim.Adam(net.head.parameters()).load_state_dict(old)\n"
+        "except ValueError:\n    print('new')",
         "info",
     ),
 }
@@ -184,14 +190,16 @@ OPTIMIZERS = {
         "+gain = (torch.ones(3) / 3).requires_grad_()",
     ),
     "a whole checkpoint": (
-        "opt = torch.optim.Adam(net.parameters())\nopt.load_state_dict({'net': state, 'opt': opt.state_dict()})",
+        "opt = torch.optim.Adam(net.parameters())\n"
+        "opt.load_state_dict({'net': state, 'opt': opt.state_dict()})",
         "checkpoint/incomplete-resume",
         2,
         "['opt'])",
     ),
     "another model's state": (
         "def train(part):\n    opt = torch.optim.Adam(part.parameters())\n"
-        "    part(torch.ones(1, part.in_features)).sum().backward()\n    opt.step()\n    return opt\n"
+        "    part(torch.ones(1, part.in_features)).sum().backward()\n    opt.step()\n"
+        "    return opt\n"
         "one, other = train(net.head), train(nn.Linear(7, 7, bias=False))\n"
         "one.load_state_dict(other.state_dict())",
         "checkpoint/incomplete-resume",
@@ -231,7 +239,7 @@ def step(x, y):
     schedule.step()
 Cycle = torch.optim.lr_scheduler.OneCycleLR
 """
-# The schedule; the line that is named; a piece of the reason.
+# The schedule; the reported line; a part of the reason.
 SCHEDULES = {
     "epochs": ("epochs = 3\nschedule = Cycle(opt, 0.1, total_steps=epochs)", 1, "counts epochs"),
     "one epoch": ("schedule = Cycle(opt, 0.1, len(loader))", 1, "batches of one epoch"),
@@ -241,7 +249,8 @@ SCHEDULES = {
         "rounded off",
     ),
     "too few epochs": (
-        "def plan(epochs=2):\n    return epochs\nschedule = Cycle(opt, 0.1, epochs=plan(), steps_per_epoch=len(loader))",
+        "def plan(epochs=2):\n    return epochs\n"
+        "schedule = Cycle(opt, 0.1, epochs=plan(), steps_per_epoch=len(loader))",
         1,
         "counts 2 epochs",
     ),

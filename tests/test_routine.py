@@ -1,4 +1,4 @@
-"""Steps like all others go a short way; what is out of the ordinary ends it, and is seen as if there were none."""
+"""Routine steps take the fast path; anything unusual ends it, and is seen as without it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MOST_STEPS = 2000
 
 
 class Loop:
-    """A watched loop, some way into its run."""
+    """A watched loop, some steps into its run."""
 
     def __init__(self, *more: nn.Module) -> None:
-        # What comes before the routine is shortened: this runs in a child of its own.
+        # The steps before the routine are shortened: this runs in its own child.
         pacing.GRACE_CALLS, pacing.LEDGER_STEPS = 600, 20
         torch.manual_seed(0)
         self.session = Session(Config(), Record(), LiveReport(quiet=True, folder=None))
@@ -36,7 +36,7 @@ class Loop:
         self.inputs = torch.randn(16, 4)
 
     def settled(self, step: Callable[[Loop], None] | None = None) -> Loop:
-        """Go on until nothing is recorded any more, and a little further."""
+        """Continue until nothing is recorded, and a little further."""
         while not self.session.pace.is_quiet() and self.session.step < MOST_STEPS:
             (step or Loop.step)(self)
         for _ in range(8):
@@ -283,7 +283,7 @@ def test_a_program_that_makes_no_steps_is_let_alone_in_time(tmp_path: Path) -> N
 def test_random_states_are_kept_only_if_a_loss_depends_on_draws(
     more: tuple[nn.Module, ...], kept: bool, tmp_path: Path
 ) -> None:
-    """A loader draws a seed for each epoch, which is none of the step's."""
+    """A loader draws a seed for each epoch, which does not belong to the step."""
 
     def body() -> None:
         loop = Loop(*more)

@@ -1,4 +1,4 @@
-"""Rows that are found again by their numbers, and what comes before training done once more."""
+"""Rows identified by their values, and the code before training run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule is documented, and none falls over strange tensors."""
+"""Every rule is documented, and none fails on unusual tensors."""
 
 from __future__ import annotations
 

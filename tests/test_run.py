@@ -1,4 +1,6 @@
-"""A program under `whence run` cannot tell the difference. Plain Python, run beside it, is the judge."""
+"""A program under `whence run` cannot tell the difference.
+Plain Python, run beside it, is the judge.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,10 @@ def test_name_file_package_spec_argv_and_path_are_those_of_plain_python(
 
 @pytest.mark.parametrize("way", ["script", "module", "folder", "command"])
 def test_loader_and_annotations_of_main_are_those_of_plain_python(programs: Path, way: str) -> None:
-    look = 'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" object")[0], __cached__)'
+    look = (
+        'print(sorted(name for name in globals() if name[0] == "_"), str(__loader__).split(" '
+        'object")[0], __cached__)'
+    )
     if way == "command":
         words = ["-c", look.replace(", __cached__", "")]
     else:
@@ -137,7 +142,9 @@ def test_loader_and_annotations_of_main_are_those_of_plain_python(programs: Path
 
 
 def test_multiprocessing_knows_the_programs_main_module(tmp_path: Path) -> None:
-    """It keeps a second name for it from the moment it is imported, which torch does before the program begins."""
+    """It keeps a second name for it from the moment it is imported, which torch does before the
+    program begins.
+    """
     write(
         tmp_path,
         "import multiprocessing, sys; print(sys.modules['__mp_main__'] is sys.modules['__main__'])",
@@ -183,7 +190,10 @@ def test_a_package_sees_the_programs_arguments_while_it_is_imported(tmp_path: Pa
 
 
 def test_code_behind_c_shows_the_same_tracebacks_to_itself(tmp_path: Path) -> None:
-    code = "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    print(traceback.format_exc())"
+    code = (
+        "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
+        "    print(traceback.format_exc())"
+    )
     assert under_whence("-c", code, cwd=tmp_path).stdout == python("-c", code, cwd=tmp_path).stdout
 
 
@@ -206,7 +216,8 @@ def test_classes_defined_in_main_can_be_pickled(tmp_path: Path) -> None:
         class Net(torch.nn.Linear): pass
         net = pickle.loads(pickle.dumps(Net(2, 2)))
         torch.save(net, "net.pt")
-        print(type(net) is Net, type(torch.load("net.pt", weights_only=False)) is Net, type(copy.deepcopy(net)) is Net)
+        loaded = torch.load("net.pt", weights_only=False)
+        print(type(net) is Net, type(loaded) is Net, type(copy.deepcopy(net)) is Net)
         """,
     )
     assert under_whence("train.py", cwd=tmp_path).stdout == "True True True\n"
@@ -220,7 +231,9 @@ HEALTHY = """
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
 
-    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+    model = nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1)
+    )
     data = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
     optimizer = torch.optim.Adam(model.parameters())
     for epoch in range(3):
@@ -353,7 +366,9 @@ CATCHES = """
 
 
 def frames_outside_torch(text: str) -> list[str]:
-    """The lines of printed tracebacks without torch's frames: its hooks and modes lead through other lines of torch."""
+    """The lines of printed tracebacks without torch's frames: its hooks and modes lead through
+    other lines of torch.
+    """
     kept, inside = [], False
     for line in text.splitlines():
         if line.startswith('  File "') or not line.startswith("  "):
@@ -428,7 +443,8 @@ def test_exit_with_a_message_prints_it_and_gives_1(tmp_path: Path) -> None:
 
 UNCAUGHT = {
     "raise": "def load():\n    raise ValueError('no such column')\nload()",
-    "cause": "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('config') from error",
+    "cause": "try:\n    {}['a']\nexcept KeyError as error:\n"
+    "    raise RuntimeError('config') from error",
     "context": "try:\n    {}['a']\nexcept KeyError:\n    raise RuntimeError('config')",
     "group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
     "no text": "assert 1 > 2",
@@ -535,7 +551,8 @@ def test_an_excepthook_that_raises_does_not_cost_the_report(tmp_path: Path, more
         "import sys; sys.stderr = None",
         "import os, tempfile\nwith tempfile.TemporaryDirectory() as folder: os.chdir(folder)",
         "import shutil; shutil.rmtree('.whence')",
-        "import glob, os\nfor each in glob.glob('.whence/*/findings.json'): os.remove(each); os.mkdir(each)",
+        "import glob, os\n"
+        "for each in glob.glob('.whence/*/findings.json'): os.remove(each); os.mkdir(each)",
     ],
     ids=[
         "stderr closed",
@@ -628,7 +645,8 @@ TERMINATES = """
         ready.set()
         time.sleep(60)
     for _ in range(10):
-        # One for each child: a child that is killed within set() would leave a shared one locked for ever.
+        # One for each child: a child that is killed within set() would leave a shared one locked
+        # for ever.
         ready = context.Event()
         child = context.Process(target=work, args=(ready,))
         child.start()
@@ -644,7 +662,9 @@ TERMINATES = """
 
 @pytest.mark.parametrize("wait", ["ready.wait(30)", ""], ids=["running", "just born"])
 def test_a_forked_child_neither_reports_nor_survives_sigterm(tmp_path: Path, wait: str) -> None:
-    """Python drops a signal that meets a handler of its own before the child is set up; the default action is not lost."""
+    """Python drops a signal that meets a handler of its own before the child is set up; the default
+    action is not lost.
+    """
     script = write(tmp_path, TERMINATES.replace("{wait}", wait))
     watched = under_whence("train.py", cwd=tmp_path)
     assert watched.stdout == plain_run(script, cwd=tmp_path).stdout == f"{-signal.SIGTERM}\n"
@@ -800,7 +820,8 @@ def test_settings_made_before_torch_is_imported_still_count(tmp_path: Path) -> N
     """The number of threads decides in which order sums are taken, and so their last bits."""
     write(
         tmp_path,
-        "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; print(torch.get_num_threads())",
+        "import os; os.environ['OMP_NUM_THREADS'] = '1'; import torch; "
+        "print(torch.get_num_threads())",
     )
     assert whence_process("train.py", cwd=tmp_path).stdout == "1\n"
 

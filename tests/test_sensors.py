@@ -1,4 +1,4 @@
-"""A sensor sees what it should, keeps nothing alive, and takes itself off when it fails."""
+"""A sensor sees what it should, keeps nothing alive, and removes itself when it fails."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_reflected_operators_compute_what_they_compute_without_a_watch(session: 
 
 
 def test_pytorchs_own_wrappers_are_not_taken_for_replacements_by_the_program() -> None:
-    import torch._dynamo  # noqa: F401  wraps torch.manual_seed, as every program that has an optimizer imports it
+    import torch._dynamo  # noqa: F401  wraps torch.manual_seed, as any optimizer does
 
     from whence.tape.native import replaced_names, runs_only_torch
 
@@ -324,7 +324,7 @@ def test_pytorchs_own_wrappers_are_not_taken_for_replacements_by_the_program() -
 def test_a_method_that_a_class_inherits_is_inherited_again_when_the_sensor_stops(
     session: Session,
 ) -> None:
-    """`OptimizedModule` of torch 2.4 has no `__call__` of its own."""
+    """`OptimizedModule` of torch 2.4 does not define `__call__`."""
 
     class Inherits(nn.Linear): ...
 

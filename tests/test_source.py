@@ -1,4 +1,4 @@
-"""Reading the user's program: who catches an exception, where a name was defined, what an edit looks like."""
+"""Reading the user's program: exception handlers, definitions of names, edits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Boom(RuntimeError):
 
 
 def _fate(body: str, tmp_path: Path) -> Fate:
-    """Run a program in which `boom()` stands for a call that raises, and say what becomes of the exception."""
+    """Run a program in which `boom()` raises, and return the fate of the exception."""
     path = tmp_path / f"program{abs(hash(body))}.py"
     path.write_text(body)
     seen: list[Fate] = []
@@ -68,24 +68,79 @@ PROGRAMS = [
     ("try:\n    boom()\nexcept Boom as error:\n    print(error)", Fate.CAUGHT),
     ("try:\n    boom()\nexcept:\n    pass", Fate.CAUGHT),
     ("try:\n    boom()\nexcept RuntimeError:\n    raise", Fate.UNCAUGHT),
-    ("try:\n    boom()\nexcept RuntimeError as error:\n    raise SystemExit(2) from error", Fate.UNCAUGHT),
+    (
+        "try:\n    boom()\nexcept RuntimeError as error:\n    raise SystemExit(2) from error",
+        Fate.UNCAUGHT,
+    ),
     ("try:\n    boom()\nfinally:\n    print('over')", Fate.UNCAUGHT),
     ("x = 1\ntry:\n    y = boom(x)\nexcept RuntimeError:\n    y = abs(x)", Fate.MENDED),
     ("try:\n    y = boom()\nexcept RuntimeError:\n    y = None", Fate.CAUGHT),
-    ("results = {}\ntry:\n    results['a'] = boom()\nexcept RuntimeError as e:\n    results['a'] = str(e)", Fate.CAUGHT),
-    ("def f():\n    try:\n        return boom()\n    except RuntimeError:\n        return abs(-1)\nf()", Fate.MENDED),
-    ("try:\n    boom(1)\nexcept RuntimeError:\n    print('again')\n    try:\n        boom(2)\n    except Boom:\n        pass", Fate.MENDED),
+    (
+        "results = {}\ntry:\n    results['a'] = boom()\nexcept RuntimeError as e:\n"
+        "    results['a'] = str(e)",
+        Fate.CAUGHT,
+    ),
+    (
+        "def f():\n    try:\n        return boom()\n    except RuntimeError:\n"
+        "        return abs(-1)\nf()",
+        Fate.MENDED,
+    ),
+    (
+        "try:\n    boom(1)\nexcept RuntimeError:\n    print('again')\n    try:\n"
+        "        boom(2)\n    except Boom:\n        pass",
+        Fate.MENDED,
+    ),
     ("try:\n    boom()\nexcept RuntimeError as error:\n    print(error, len('boom'))", Fate.CAUGHT),
-    ("x = 3\nwhile x:\n    try:\n        boom(x)\n        break\n    except RuntimeError:\n        x -= 1", Fate.MENDED),
-    ("def f():\n    for n in (3, 2):\n        try:\n            boom(n)\n        except RuntimeError:\n            continue\n        return n\nf()", Fate.MENDED),
-    ("skipped = 0\nfor n in (3, 2):\n    try:\n        boom(n)\n    except RuntimeError:\n        skipped += 1\n        continue", Fate.CAUGHT),
-    ("def raises(k):\n    import contextlib\n    return contextlib.suppress(k)\nwith raises(Boom):\n    boom()", Fate.MENDED),
-    ("import contextlib\n@contextlib.contextmanager\ndef must_fail(kind):\n    try:\n        yield\n    except kind:\n        pass\n    else:\n        raise AssertionError\nwith must_fail(Boom):\n    boom()", Fate.MENDED),
-    ("import contextlib\n@contextlib.contextmanager\ndef timed():\n    try:\n        yield\n    finally:\n        print('over')\nwith timed():\n    boom()", Fate.UNCAUGHT),
-    ("class Refuses:\n    def __enter__(self): ...\n    def __exit__(self, kind, error, trace):\n        if kind is None:\n            raise AssertionError\n        return True\nwith Refuses():\n    boom()", Fate.MENDED),
-    ("class Budget:\n    def __enter__(self): ...\n    def __exit__(self, kind, error, trace):\n        if self.over:\n            raise TimeoutError\nwith Budget():\n    boom()", Fate.UNCAUGHT),
-    ("try:\n    boom()\nexcept Boom:\n    print('as it should')\nelse:\n    raise AssertionError", Fate.MENDED),
-]  # fmt: skip
+    (
+        "x = 3\nwhile x:\n    try:\n        boom(x)\n        break\n    except RuntimeError:\n"
+        "        x -= 1",
+        Fate.MENDED,
+    ),
+    (
+        "def f():\n    for n in (3, 2):\n        try:\n            boom(n)\n"
+        "        except RuntimeError:\n            continue\n        return n\nf()",
+        Fate.MENDED,
+    ),
+    (
+        "skipped = 0\nfor n in (3, 2):\n    try:\n        boom(n)\n    except RuntimeError:\n"
+        "        skipped += 1\n        continue",
+        Fate.CAUGHT,
+    ),
+    (
+        "def raises(k):\n    import contextlib\n    return contextlib.suppress(k)\n"
+        "with raises(Boom):\n    boom()",
+        Fate.MENDED,
+    ),
+    (
+        "import contextlib\n@contextlib.contextmanager\ndef must_fail(kind):\n    try:\n"
+        "        yield\n    except kind:\n        pass\n    else:\n"
+        "        raise AssertionError\nwith must_fail(Boom):\n    boom()",
+        Fate.MENDED,
+    ),
+    (
+        "import contextlib\n@contextlib.contextmanager\ndef timed():\n    try:\n        yield\n"
+        "    finally:\n        print('over')\nwith timed():\n    boom()",
+        Fate.UNCAUGHT,
+    ),
+    (
+        "class Refuses:\n    def __enter__(self): ...\n"
+        "    def __exit__(self, kind, error, trace):\n        if kind is None:\n"
+        "            raise AssertionError\n"
+        "        return True\nwith Refuses():\n    boom()",
+        Fate.MENDED,
+    ),
+    (
+        "class Budget:\n    def __enter__(self): ...\n"
+        "    def __exit__(self, kind, error, trace):\n        if self.over:\n"
+        "            raise TimeoutError\nwith Budget():\n    boom()",
+        Fate.UNCAUGHT,
+    ),
+    (
+        "try:\n    boom()\nexcept Boom:\n    print('as it should')\nelse:\n"
+        "    raise AssertionError",
+        Fate.MENDED,
+    ),
+]
 
 
 @pytest.mark.parametrize(("body", "fate"), PROGRAMS, ids=range(len(PROGRAMS)))
@@ -177,7 +232,7 @@ def test_a_line_is_moved_with_its_own_indentation_and_a_block_is_not_left_empty(
 
 
 def _patched(path: str, diff: str | None) -> str:
-    """What `patch` makes of a file."""
+    """Apply a patch to a file and return the result."""
     assert diff is not None
     applied = subprocess.run(["patch", path], input=diff.encode(), capture_output=True)
     assert applied.returncode == 0, applied.stdout.decode() + diff

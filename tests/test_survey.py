@@ -1,4 +1,6 @@
-"""A look through data without training: what is said of loaders, datasets and arrays, and what stays as it was."""
+"""A look through data without training: what is said of loaders, datasets and arrays,
+and what stays as it was.
+"""
 
 from __future__ import annotations
 

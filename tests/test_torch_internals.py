@@ -1,4 +1,4 @@
-"""A torch that lacks private names costs capabilities, which the report names, and not the tool."""
+"""A torch without some private names loses capabilities, which the report names."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_torch_without_private_names_is_still_watched(
 
 
 def test_a_graph_is_walked_to_its_end() -> None:
-    """Where torch makes a new object each time it shows a node, the id of a freed one is used again."""
+    """If torch makes a new object for each access to a node, the id of a freed one is reused."""
     total = torch.zeros((), requires_grad=True)
     for _ in range(50):
         total = total.exp() + total.sin() * 2

@@ -69,7 +69,9 @@ def contents(folder: Path) -> set[Path]:
 def assert_refused(
     *words: str, cwd: Path, saying: str, first: Callable[[], Any] = lambda: None
 ) -> None:
-    """Exit code 2, one line on stderr that says what is wrong, nothing on stdout, no file touched."""
+    """Exit code 2, one line on stderr that says what is wrong, nothing on stdout, no file
+    touched.
+    """
     before = contents(cwd)
     ran = whence_command(*words, cwd=cwd, first=first)
     assert ran.code == 2, ran.stderr
@@ -479,8 +481,8 @@ KEYS = {
 }
 FINDING_KEYS = {
     "": {
-        "rule", "severity", "confidence", "verdict", "origin", "symptom", "chain", "why", "fix", "patch", "proof",
-        "occurrences",
+        "rule", "severity", "confidence", "verdict", "origin", "symptom", "chain", "why", "fix",
+        "patch", "proof", "occurrences",
     },
     "origin": {"file", "line", "code", "function", "op", "module", "phase", "step", "sample"},
     "symptom": {"file", "line", "code", "step", "what"},
@@ -559,7 +561,10 @@ def test_a_comment_on_the_origins_line_suppresses_that_rule(
 
 
 def test_a_suppressed_finding_leaves_no_note_on_the_exception(tmp_path: Path) -> None:
-    lines = f"import torch\nrows = torch.ones(3, 5)  # whence: ignore[{RULE}]\ntorch.nn.Linear(4, 2)(rows)\n"
+    lines = (
+        f"import torch\nrows = torch.ones(3, 5)  # whence: ignore[{RULE}]\n"
+        "torch.nn.Linear(4, 2)(rows)\n"
+    )
     ran = run(tmp_path, text=lines)
     assert (ran.code, ran.findings) == (1, [])
     assert "whence: " not in ran.stderr.replace("# whence: ignore", "")

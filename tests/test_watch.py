@@ -1,4 +1,4 @@
-"""`whence.watch` sees what fails, and when it is closed nothing of it is left."""
+"""`whence.watch` sees failures, and leaves nothing behind when it is closed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ InFork = Callable[[Callable[[], Any]], Ran]
 
 @pytest.fixture
 def in_fork(tmp_path: Path) -> InFork:
-    """Runs a test's body in a forked child: what it does to torch cannot reach its neighbours."""
+    """Run a test's body in a forked child: its changes to torch cannot reach other tests."""
 
     def run(body: Callable[[], Any]) -> Ran:
         ran = in_child(body, cwd=tmp_path)
@@ -203,7 +203,7 @@ def test_a_watch_under_whence_run_adds_one_note(tmp_path: Path) -> None:
 
 
 def patchable() -> dict[tuple[str, str], Any]:
-    """Everything in torch and in the interpreter that a watch could have put its hands on."""
+    """Everything in torch and the interpreter that a watch could have changed."""
     owners = [
         torch,
         torch.Tensor,
@@ -238,7 +238,7 @@ def patchable() -> dict[tuple[str, str], Any]:
 
 
 def hooks() -> dict[str, Any]:
-    """How many hooks, modes, callbacks and handlers there are."""
+    """Count hooks, modes, callbacks and handlers."""
     counts: dict[str, Any] = {
         f"{owner.__name__}.{name}": len(thing)
         for owner in (torch_module, torch_optimizer)
@@ -480,7 +480,7 @@ def test_leaving_with_sys_exit_and_ctrl_c_is_not_explained(in_fork: InFork) -> N
     in_fork(body)
 
 
-# nothing of Whence's raises into the program
+# Whence raises nothing into the program
 
 
 def test_a_working_folder_that_cannot_be_written_does_not_stop_training(
@@ -502,16 +502,16 @@ def test_a_broken_sensor_says_so_once_and_training_goes_on(in_fork: InFork) -> N
         from whence.tape.scopes import ModuleBook
 
         def broken(*_args: Any) -> None:
-            raise ZeroDivisionError("a fault of ours")
+            raise ZeroDivisionError("an internal fault")
 
         ModuleBook.note_construction = broken  # type: ignore
         with whence.watch() as watch:
             train()
             train()
         assert len(watch.report.not_watched) == 1
-        assert "a fault of ours" in watch.report.not_watched[0]
+        assert "an internal fault" in watch.report.not_watched[0]
 
-    assert in_fork(body).stderr.count("a fault of ours") == 1
+    assert in_fork(body).stderr.count("an internal fault") == 1
 
 
 def test_forked_workers_are_not_watched(in_fork: InFork) -> None:
@@ -526,7 +526,7 @@ def test_forked_workers_are_not_watched(in_fork: InFork) -> None:
     in_fork(body)
 
 
-# the front door
+# the entry point
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A table about objects that dies with none of them, and runs no Python when one dies."""
+"""A table of weakly held objects that runs no Python when an object is freed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.weak_table import WeakTable, removing_ref
 
 
 class Thing:
-    """Refuses to be hashed or compared, as an object of a program may."""
+    """An object that cannot be hashed or compared, as programs may have."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -75,7 +75,7 @@ def test_thing_with_the_identity_of_a_dead_one_is_unknown() -> None:
     table[thing] = "first"
     kept = dict(table._entries)
     del thing
-    # As if the entry had outlived its thing, and another one had got the same place in memory.
+    # As if the entry had outlived its object, and another object had the same address.
     newcomer = Thing()
     table._entries[id(newcomer)] = next(iter(kept.values()))
     assert newcomer not in table

@@ -1,4 +1,4 @@
-"""Without numpy Whence adds no warning to the program's own, and its own commands show none."""
+"""Without numpy Whence adds no warning to the program's, and its own commands show none."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ IMAGE = {
         """,
 }
 
-# Causal, so that the same bodies serve a language model.
+# Causal, so that a language model can use the same bodies.
 SEQUENCE = {
     "lstm": """
         class Body(nn.Module):
@@ -403,7 +403,12 @@ SEQUENCE = {
                 super().__init__()
                 self.project = nn.Linear(inputs, width)
                 layer = nn.TransformerEncoderLayer(
-                    width, 2, dim_feedforward=2 * width, dropout=0.0, batch_first=True, norm_first=True
+                    width,
+                    2,
+                    dim_feedforward=2 * width,
+                    dropout=0.0,
+                    batch_first=True,
+                    norm_first=True,
                 )
                 self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
                 self.position = nn.Parameter(0.02 * torch.randn(64, width))
@@ -446,7 +451,7 @@ SEQUENCE = {
         """,
 }
 
-# What torch.func, second passes or deep copies cannot do without changing state of these.
+# Under torch.func, second passes or deep copies these would change their state.
 STATEFUL = {
     "batchnorm",
     "spectral_norm",

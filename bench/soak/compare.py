@@ -1,7 +1,7 @@
 """Compare random healthy programs, plain and under `whence run`.
 
-Both runs must end alike, and no finding may be above info. Compared are stdout, the exit code and
-the last line of a traceback. Where they differ, both runs are repeated: a program that differs from
+Both runs must end alike, without a finding above info. The stdout, the exit code and the last line
+of a traceback are compared. If they differ, both runs are repeated: a program that differs from
 itself without Whence is marked as unstable. Failing programs are saved with both outputs.
 
 Usage: python bench/soak/compare.py --programs 500 --seed 1 --jobs 2 [--keep FOLDER]
@@ -27,7 +27,7 @@ from runs import Ran, Start, run_plain, run_watched
 
 @dataclass
 class Outcome:
-    """What came of one program: what differs, what was found, what was not watched."""
+    """The outcome of one program: differences, findings, and what was not watched."""
 
     program: Program
     plain: Ran
@@ -81,7 +81,7 @@ def compare(program: Program, folder: Path, start: Start) -> Outcome:
 
 
 def keep(outcome: Outcome, folder: Path) -> Path:
-    """Save a program with what both runs printed and what was found."""
+    """Save a program with the output of both runs and the findings."""
     place = folder / str(outcome.program.seed)
     place.mkdir(parents=True, exist_ok=True)
     (place / "train.py").write_text(outcome.program.source)
@@ -106,7 +106,10 @@ def describe(outcome: Outcome) -> str:
 
 def _finding(finding: dict[str, Any]) -> str:
     origin = finding.get("origin") or {}
-    return f"{finding['severity']} {finding['rule']} at line {origin.get('line')}: {finding['verdict'][:120]}"
+    return (
+        f"{finding['severity']} {finding['rule']} at line {origin.get('line')}: "
+        f"{finding['verdict'][:120]}"
+    )
 
 
 def main() -> None:
@@ -138,7 +141,8 @@ def main() -> None:
             if not outcome.is_good:
                 place = keep(outcome, chosen.keep)
                 print(
-                    f"{outcome.program.seed:>6} {outcome.program.name}\n       {describe(outcome)}\n       {place}",
+                    f"{outcome.program.seed:>6} {outcome.program.name}\n"
+                    f"       {describe(outcome)}\n       {place}",
                     flush=True,
                 )
     print_summary(outcomes)
@@ -150,14 +154,17 @@ def print_summary(outcomes: list[Outcome]) -> None:
     found = [each for each in outcomes if each.findings]
     stable = [each for each in differing if not each.unstable]
     print(
-        f"\n{len(outcomes)} programs: {len(differing)} differ ({len(stable)} of them each time), {len(found)} have findings above info"
+        "\n"
+        f"{len(outcomes)} programs: {len(differing)} differ ({len(stable)} of them each "
+        f"time), {len(found)} have findings above info"
     )
     if outcomes:
         plain, watched = (
             sum(getattr(each, kind).seconds for each in outcomes) for kind in ("plain", "watched")
         )
         print(
-            f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} s watched"
+            f"{plain / len(outcomes):.1f} s a program plain, {watched / len(outcomes):.1f} "
+            "s watched"
         )
     for title, names in (
         ("rules", Counter(each["rule"] for outcome in found for each in outcome.findings)),
@@ -170,7 +177,7 @@ def print_summary(outcomes: list[Outcome]) -> None:
 
 
 def _share_by_axis(outcomes: list[Outcome], axis: str) -> str:
-    """For each value of an axis how many programs had it, and how many of these failed."""
+    """Count, for each value of an axis, the programs that had it and those that failed."""
     every: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for outcome in outcomes:

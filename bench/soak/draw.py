@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 
 class Draw:
-    """A seeded source of choices that remembers what it chose on each axis."""
+    """A seeded source of choices that records its choice on each axis."""
 
     def __init__(self, seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> None:
         self.random = random.Random(seed)
@@ -15,7 +15,7 @@ class Draw:
         self.axes: dict[str, str] = {}
 
     def axis(self, name: str, options: Sequence[str]) -> str:
-        """Choose one option and record it; a fixed axis is chosen from what it allows."""
+        """Choose one option and record it; a fixed axis limits the options."""
         allowed = [each for each in options if each in self.fixed.get(name, options)]
         self.axes[name] = self.random.choice(allowed or list(options))
         return self.axes[name]

@@ -1,4 +1,4 @@
-"""How a program ends: what it prints of its state, and its exit code or exception."""
+"""The end of a program: the state that it prints, and its exit code or exception."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ FINGERPRINT = block('''
         def add(part):
             if isinstance(part, torch.Tensor):
                 sha.update(f"{part.dtype} {tuple(part.shape)}".encode())
-                sha.update(part.detach().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes())
+                flat = part.detach().reshape(-1).contiguous()
+                sha.update(flat.view(torch.uint8).numpy().tobytes())
             elif isinstance(part, dict):
                 for key, value in part.items():
                     add(str(key))
@@ -44,8 +45,9 @@ def state_text(script: Script, *, weights: str, gradients: str) -> str:
 
 def closing_text() -> str:
     return block("""
-        numpy_state = np.random.get_state()
-        print("streams", fingerprint(torch.get_rng_state(), random.getstate(), numpy_state[1].tolist(), numpy_state[2]))
+        _, keys, position, *_ = np.random.get_state()
+        streams = (torch.get_rng_state(), random.getstate(), keys.tolist(), position)
+        print("streams", fingerprint(*streams))
         print("counts", dict(sorted(counts.items())))
         """)
 

@@ -1,8 +1,9 @@
-"""Put one fault into each random healthy program; check the rule and the line that are reported.
+"""Plant one fault in each random healthy program; check the reported rule and line.
 
-Each kind of fault writes down, before the run, the rules that may report it and the lines that are its origin.
+Each kind of fault lists, before the run, the rules that may report it and the lines of its origin.
 
-Usage: python bench/soak/faults.py --programs 120 --seed 7 [--jobs 2] [--keep FOLDER] [--kinds NAME ...]
+Usage: python bench/soak/faults.py --programs 120 --seed 7 [--jobs 2] [--keep FOLDER]
+       [--kinds NAME ...]
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ VISIBLE_LOOPS = {"epochs", "while", "function"}
 
 
 class Unfit(Exception):
-    """The program has no line that this fault can be put into."""
+    """The program has no line in which this fault can be planted."""
 
 
 @dataclass
 class Draft:
-    """The lines of a program while a fault is put in, and the lines where it begins."""
+    """The lines of a program while a fault is planted, and the lines where it begins."""
 
     lines: list[str]
     roles: dict[str, int]
@@ -64,7 +65,7 @@ class Draft:
         return self.roles[role]
 
     def replace(self, role: str, old: str, new: str) -> None:
-        """Change text within the line of a role, which is the origin."""
+        """Change text in the line of a role, which is the origin."""
         number = self.number(role)
         if old not in self.lines[number - 1]:
             raise Unfit(old)
@@ -81,7 +82,7 @@ class Draft:
         self.origins.add(number + len(texts))
 
     def remove(self, role: str, *near: str) -> None:
-        """Take the line of a role out; the lines of other roles stand for what is missing."""
+        """Remove the line of a role; the lines of other roles are the origin instead."""
         number = self.number(role)
         margin = re.match(r"\s*", self.lines[number - 1])
         assert margin
@@ -91,7 +92,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Kind:
-    """A fault: the programs it fits, how it is put in, and the rules that may report it."""
+    """A fault: the programs it fits, how it is planted, and the rules that may report it."""
 
     axes: dict[str, set[str]]
     put: Callable[[Draft], None]
@@ -287,7 +288,7 @@ COLUMNS = ("exact line", "line listed", "right rule, other line", "other rule", 
 
 @dataclass(frozen=True)
 class Planted:
-    """A program with one fault, and what is expected of its diagnosis."""
+    """A program with one fault, and its expected diagnosis."""
 
     kind: str
     seed: int
@@ -306,7 +307,7 @@ class Verdict:
 
 
 def plant(kind: str, seed: int) -> Planted:
-    """Put this fault into the first program, from this seed on, that has a place for it."""
+    """Plant this fault in the first program, from this seed on, that has a place for it."""
     fault = KINDS[kind]
     for tried in range(seed, seed + 200):
         program: Program = compose(tried, {**ORDINARY, **fault.axes})
@@ -334,7 +335,7 @@ def judge(planted: Planted, findings: list[dict[str, Any]]) -> str:
 
 
 def _listed(finding: dict[str, Any]) -> set[int]:
-    """Lines that the finding names beside its origin."""
+    """Lines that the finding names in addition to its origin."""
     named = [
         *(finding.get("candidates") or []),
         *(finding.get("places") or []),
@@ -402,11 +403,15 @@ def main() -> None:
 def describe(verdict: Verdict) -> str:
     planted = verdict.planted
     said = [
-        f"{each['severity']} {each['rule']} at line {(each.get('origin') or {}).get('line')}: {each['verdict'][:100]}"
+        f"{each['severity']} {each['rule']} at line "
+        f"{(each.get('origin') or {}).get('line')}: {each['verdict'][:100]}"
         for each in verdict.findings
     ]
     expected = f"{'|'.join(sorted(planted.rules))} at {sorted(planted.lines)}"
-    head = f"{verdict.column}: {planted.kind}, seed {planted.seed} ({planted.name}); expected {expected}"
+    head = (
+        f"{verdict.column}: {planted.kind}, seed {planted.seed} ({planted.name}); expected "
+        f"{expected}"
+    )
     return "\n    ".join([head, *(said or ["no finding"])])
 
 

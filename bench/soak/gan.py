@@ -7,14 +7,15 @@ from script import Script, block
 
 
 def write_gan(draw: Draw, script: Script) -> str:
-    """Write data and models; return the training and what it prints at its end."""
+    """Write data and models; return the training code and the code that prints its results."""
     draw.axes |= {"task": "gan", "body": "two_players", "optimizer": "two_adams", "loop": "epochs"}
     width, steps = draw.number(16, 24), draw.number(24, 36)
     kind = draw.axis("loss", ["logistic", "hinge", "wasserstein_penalty"])
     script.definitions.append(
         block(f"""
         def mlp(inputs, outputs):
-            return nn.Sequential(nn.Linear(inputs, {width}), nn.LeakyReLU(0.2), nn.Linear({width}, outputs))
+            first, last = nn.Linear(inputs, {width}), nn.Linear({width}, outputs)
+            return nn.Sequential(first, nn.LeakyReLU(0.2), last)
 
 
         def real_samples(number):
@@ -35,7 +36,8 @@ def write_gan(draw: Draw, script: Script) -> str:
                 def penalty(real, fake):
                     share = torch.rand(len(real), 1)
                     between = (share * real + (1 - share) * fake).requires_grad_()
-                    (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+                    score = critic(between).sum()
+                    (slope,) = torch.autograd.grad(score, between, create_graph=True)
                     return (slope.norm(dim=1) - 1).pow(2).mean()
                 """)
             )
@@ -61,7 +63,8 @@ def write_gan(draw: Draw, script: Script) -> str:
             generator_loss.backward()
             generator_optimizer.step()
             if step % 6 == 0:
-                print(f"step {{step}}: critic {{critic_loss.item():.6f}} generator {{generator_loss.item():.6f}}")
+                losses = critic_loss.item(), generator_loss.item()
+                print(f"step {{step}}: critic {{losses[0]:.6f}} generator {{losses[1]:.6f}}")
         print("weights", fingerprint(generator.state_dict(), critic.state_dict()))
         print("state", fingerprint(generator_optimizer.state_dict(), critic_optimizer.state_dict()))
         """)

@@ -1,4 +1,4 @@
-"""Ways to get batches: each writes what it needs and returns the expression to loop over."""
+"""Sources of batches: each writes its code and returns the expression to loop over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def write_loader(draw: Draw, script: Script, task: Task, *, rows: int, batch_siz
     match kind:
         case "loader":
             add(
-                f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, shuffle=True)"
+                f"loader = DataLoader(TensorDataset({columns}), batch_size={batch_size}, "
+                "shuffle=True)"
             )
         case "loader_generator":
             add(

@@ -1,4 +1,4 @@
-"""Training loops: the lines of one step, and what they stand in."""
+"""Training loops: the lines of one step, and the code around them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def compute_loss_text(task: Task) -> str:
 
 
 def forward_text(script: Script, task: Task, *, model: str, inline: bool, divided: int = 1) -> str:
-    """The lines that compute `loss`, within what the program puts around its forward pass."""
+    """The lines that compute `loss`, inside the program's wrappers of the forward pass."""
     share = f" / {divided}" if divided > 1 else ""
     if not inline:
         return within(
@@ -42,7 +42,7 @@ def step_text(
     even: bool,
     fragile: bool,
 ) -> str:
-    """One step. Fragile steps take no other treatment of their gradients."""
+    """One step. Fragile steps do not process their gradients in any other way."""
     if stepping.kind == "lbfgs":
         text = _with_closure(script, task, stepping, model=model)
     elif stepping.kind in {"own_update", "in_backward"} or fragile:
@@ -119,7 +119,10 @@ def _with_optimizer(
             update = update.replace(
                 "vector_scaler.step(optimizer)", "scaler.step(vector_optimizer)"
             )
-            return f"{zero}\n{forward}\nscaler.scale(loss).backward()  #@backward\n{update}\nscaler.update(){tail}"
+            return (
+                f"{zero}\n{forward}\nscaler.scale(loss).backward()  #@backward\n{update}\n"
+                f"scaler.update(){tail}"
+            )
         case "autograd_grad":
             assign = block(f"""
                 trained = [each for each in {parameters} if each.requires_grad]
@@ -131,7 +134,7 @@ def _with_optimizer(
 
 
 def func_step_text(script: Script, task: Task, *, rate: float, per_sample: bool) -> str:
-    """A step without an autograd graph of the program's own: torch.func."""
+    """A step with torch.func, in which the program has no autograd graph."""
     script.imports.add("from torch.func import functional_call, grad, grad_and_value, vmap")
     names = ", ".join(task.batch)
     script.definitions.append(

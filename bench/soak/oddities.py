@@ -1,4 +1,4 @@
-"""Unusual things that healthy programs do; each counts or prints what an observer could change."""
+"""Unusual actions of healthy programs; each counts or prints what an observer could change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from script import Script, block
 
 @dataclass
 class Scene:
-    """What an oddity must know of the program around it."""
+    """The facts about the program that an oddity needs."""
 
     draw: Draw
     script: Script
@@ -20,9 +20,9 @@ class Scene:
     body: str
     loss: str
     optimizer: str
-    # The name of what is called in the forward pass; an oddity may put a wrapper there.
+    # The name that the forward pass calls; an oddity may put a wrapper there.
     model: str = "model"
-    # The expression that the loop goes over.
+    # The expression that the loop iterates over.
     loader: str = "loader"
     float64: bool = False
     chosen: tuple[str, ...] = ()
@@ -107,7 +107,8 @@ def mock_patch(scene: Scene) -> bool:
         return False
     scene.script.imports.add("from unittest import mock")
     scene.script.training_contexts.append(
-        'mock.patch.object(torch.Tensor, "backward", autospec=True, side_effect=torch.Tensor.backward) as spy'
+        'mock.patch.object(torch.Tensor, "backward", autospec=True, '
+        "side_effect=torch.Tensor.backward) as spy"
     )
     scene.script.after.append('print("backward calls", spy.call_count)')
     return True
@@ -239,7 +240,9 @@ def global_hook(scene: Scene) -> bool:
     scene.script.imports.add("from torch.nn.modules.module import register_module_forward_hook")
     scene.script.before.append(
         block("""
-        handle = register_module_forward_hook(lambda module, *seen: counts.update([type(module).__name__]))
+        handle = register_module_forward_hook(
+            lambda module, *seen: counts.update([type(module).__name__])
+        )
         """)
     )
     scene.script.after.append("handle.remove()")
@@ -346,7 +349,8 @@ def warnings_caught(scene: Scene) -> bool:
     scene.script.after.append(
         block("""
         for each in caught:
-            print("warning", each.category.__name__, os.path.basename(each.filename), str(each.message)[:60])
+            file, message = os.path.basename(each.filename), str(each.message)
+            print("warning", each.category.__name__, file, message[:60])
         """)
     )
     return True
@@ -376,12 +380,12 @@ def log_thread(scene: Scene) -> bool:
         print("logged", len(logged), logged[-1])
         """)
     )
-    # Workers of a loader and the pin thread are threads as well.
+    # The feeder threads of workers and the pin thread are threads too.
     return scene.draw.axes.get("loader") != "workers"
 
 
 def bad_batch(scene: Scene) -> bool:
-    """Batches that fail an inspection are skipped."""
+    """Skip batches that fail an inspection."""
     if scene.draw.axes.get("scheduler") == "one_cycle":
         return False
     scene.script.definitions.append(
@@ -411,7 +415,7 @@ def bad_batch(scene: Scene) -> bool:
 
 
 def refused_call(scene: Scene) -> bool:
-    """A call that torch refuses is caught by the program, which computes the result in another way."""
+    """Catch a call that torch rejects, and compute the result in another way."""
     scene.script.imports.add("import traceback")
     scene.script.definitions.append(
         block("""
@@ -509,7 +513,8 @@ def tensor_subclass(scene: Scene) -> bool:
     )
     name = scene.batch.split(",")[0]
     scene.script.step_start.append(
-        f"if step == 1:\n    print(f\"spread {{spread({name}):.6f}} after {{counts['tracked']}} calls\")"
+        "if step == 1:\n"
+        f"    print(f\"spread {{spread({name}):.6f}} after {{counts['tracked']}} calls\")"
     )
     return True
 
@@ -550,7 +555,7 @@ def trace(scene: Scene) -> bool:
         return False
     how = scene.draw.axis("tracer", ["jit", "make_fx", "symbolic", "export"])
     first = scene.draw.axes["task"] in {"images", "segmentation"}
-    example = "pictures[:2]" if first else "features[:2]"
+    example = "images[:2]" if first else "features[:2]"
     if how == "jit":
         text = block(f"""
             traced = torch.jit.trace(model, {example})
@@ -578,7 +583,7 @@ def anomaly(scene: Scene) -> bool:
 
 
 def checkpoint_file(scene: Scene) -> bool:
-    """Save in the middle, go on, and load what was saved."""
+    """Save in the middle, continue, and load the saved state."""
     if scene.optimizer in {"own_update", "in_backward", "torch_func"}:
         return False
     scene.script.imports |= {"import os", "import tempfile"}
@@ -587,7 +592,8 @@ def checkpoint_file(scene: Scene) -> bool:
         if epoch == 1:
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "checkpoint.pt")
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+                state = {"model": model.state_dict(), "epoch": epoch}
+                state["optimizer"] = optimizer.state_dict()
                 torch.save(state, path)
                 loaded = torch.load(path)
                 model.load_state_dict(loaded["model"])
@@ -612,7 +618,7 @@ def default_device(scene: Scene) -> bool:
 
 
 def settrace(scene: Scene) -> bool:
-    """A tool of the program's own counts calls of its functions."""
+    """Count calls of program functions with the program's own tool."""
     if scene.model == "compiled":
         return False
     scene.script.imports.add("import sys")
@@ -646,7 +652,7 @@ def live_parameters(scene: Scene) -> bool:
     return True
 
 
-# In the order in which they are put in: later ones look at earlier ones.
+# In the order of insertion: later oddities depend on earlier ones.
 ODDITIES: list[Callable[[Scene], bool]] = [
     float64,
     autocast,
@@ -688,7 +694,7 @@ ODDITIES: list[Callable[[Scene], bool]] = [
 
 
 def write_oddities(scene: Scene, number: int) -> Scene:
-    """Put some oddities in, leaving out those that do not go with what is there."""
+    """Insert some oddities, except those that are incompatible with the program."""
     wanted = [
         each
         for each in ODDITIES

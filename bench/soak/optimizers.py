@@ -39,7 +39,7 @@ SCHEDULERS = [
 
 @dataclass(frozen=True)
 class Stepping:
-    """What the loop writes around the loss."""
+    """The code that the loop writes around the loss."""
 
     kind: str
     zero: str
@@ -198,17 +198,21 @@ def _scheduled(
         case "one_cycle":
             if kind in {"adagrad", "own_class"}:
                 add(
-                    f"scheduler = {schedulers}.OneCycleLR(\n    optimizer, max_lr={2 * rate:g}, total_steps={steps}, cycle_momentum=False\n)"
+                    f"scheduler = {schedulers}.OneCycleLR(\n"
+                    f"    optimizer, max_lr={2 * rate:g}, total_steps={steps}, "
+                    "cycle_momentum=False\n)"
                 )
             else:
                 cycle = ", cycle_momentum=False" if kind in {"sgd", "rmsprop"} else ""
                 add(
-                    f"scheduler = {schedulers}.OneCycleLR(optimizer, max_lr={2 * rate:g}, total_steps={steps}{cycle})"
+                    f"scheduler = {schedulers}.OneCycleLR(optimizer, max_lr={2 * rate:g}, "
+                    f"total_steps={steps}{cycle})"
                 )
             per_step = "scheduler.step()"
         case "warmup":
             add(
-                f"scheduler = {schedulers}.LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / 5))"
+                f"scheduler = {schedulers}.LambdaLR(optimizer, lambda done: min(1.0, (done "
+                "+ 1) / 5))"
             )
             per_step = "scheduler.step()"
         case "plateau":

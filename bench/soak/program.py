@@ -40,7 +40,7 @@ ALWAYS = {
 
 @dataclass(frozen=True)
 class Program:
-    """A script, what was chosen on each axis, and the lines that faults can be put into."""
+    """A script, the choice on each axis, and the lines in which faults can be planted."""
 
     seed: int
     source: str
@@ -54,7 +54,7 @@ class Program:
 
 
 def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Program:
-    """Write the program of this seed; `fixed` limits what some axes may be."""
+    """Write the program of this seed; `fixed` limits the choices on some axes."""
     draw = Draw(seed, fixed)
     script = Script()
     if draw.axis("players", ["one"] * 24 + ["two"]) == "two":
@@ -95,7 +95,7 @@ def compose(seed: int, fixed: Mapping[str, Collection[str]] | None = None) -> Pr
     scene.loader = loader
 
     if functional:
-        # The step is written first: what it defines must come before the loop.
+        # The step is written first: its definitions must come before the loop.
         draw.axes["optimizer"] = "functional_update"
         scene.optimizer = "torch_func"
         step = func_step_text(
@@ -202,7 +202,7 @@ def _can_be_functional(draw: Draw, task: Task, scope: str) -> bool:
 
 
 def _hold_out(draw: Draw, script: Script, task: Task) -> None:
-    """Keep some samples back, before the loader is built from the others."""
+    """Hold out some samples before the loader is built from the others."""
     if draw.axes["loader"] == "random_split":
         script.data.append("validation = dataset[spare.indices]")
         return
@@ -237,7 +237,7 @@ def _write_evaluation(draw: Draw, script: Script) -> None:
 
 
 def _ordered(script: Script, training: str, scope: str, *, gradients: str, weights: str) -> str:
-    """What comes after data and definitions: build, train, and print the state."""
+    """Write the main part: build, train, and print the state."""
     parts = [*script.build, *script.optimizer, *script.before, training, *script.after]
     text = "\n".join([*parts, state_text(script, weights=weights, gradients=gradients)])
     if scope == "main":
@@ -278,7 +278,7 @@ def _finished(seed: int, draw: Draw, script: Script, text: str) -> Program:
 
 
 def _spaced(text: str) -> str:
-    """Two empty lines around top-level functions and classes, and never more than two."""
+    """Put two empty lines around top-level functions and classes, and never more."""
     lines: list[str] = []
     for line in text.splitlines():
         starts = line.startswith(("def ", "class ", "@")) and not (

@@ -24,7 +24,7 @@ class Start(enum.Enum):
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended, as its user sees it."""
+    """The end of a program, as its user sees it."""
 
     code: int
     stdout: str
@@ -43,7 +43,7 @@ class Ran:
 
 
 def run(command: list[str], folder: Path) -> Ran:
-    """Run a command in a folder; a program that does not end counts as ended with code -9."""
+    """Run a command in a folder; a program that does not end counts as exit code -9."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     began = time.monotonic()
     try:
@@ -85,7 +85,7 @@ def run_watched(script: Path, start: Start) -> tuple[Ran, dict[str, Any]]:
 
 def _forked(script: Path, how: str = "plain") -> tuple[Ran, dict[str, Any]]:
     sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-    import conftest  # noqa: F401  It imports torch and Whence, once, before the first fork.
+    import conftest  # noqa: F401  imports torch and Whence once, before the first fork
     import forking
 
     began = time.monotonic()

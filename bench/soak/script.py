@@ -1,4 +1,4 @@
-"""A training script in sections, and its text with the lines that faults can be put into."""
+"""A training script in sections, and its text with the lines in which faults can be planted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Script:
     step_end: list[str] = field(default_factory=list)
     epoch_end: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
-    # Each wraps something: the forward pass, the whole step, the whole training.
+    # Wrappers of the forward pass, the whole step, and the whole training.
     forward_contexts: list[str] = field(default_factory=list)
     step_contexts: list[str] = field(default_factory=list)
     training_contexts: list[str] = field(default_factory=list)
@@ -49,14 +49,14 @@ def indent(text: str, levels: int = 1) -> str:
 
 
 def within(contexts: list[str], text: str) -> str:
-    """The text inside of `with` statements, the first one outermost."""
+    """Indent the text inside `with` statements, the first one outermost."""
     for each in reversed(contexts):
         text = f"with {each}:\n{indent(text)}"
     return text
 
 
 def strip_roles(text: str) -> Text:
-    """Take the roles off their lines; of a role that is there twice, the first line counts."""
+    """Remove the roles from their lines; if a role occurs twice, the first line counts."""
     lines, roles = [], {}
     for number, line in enumerate(text.splitlines(), 1):
         if found := ROLE.search(line):

@@ -14,9 +14,9 @@ HELD_OUT = 32
 
 @dataclass(frozen=True)
 class Task:
-    """What the rest of a program must know of its task."""
+    """The facts about a task that the rest of the program needs."""
 
-    # Samples in the columns, those held out included.
+    # Samples in the columns, including those held out.
     rows: int
     columns: tuple[str, ...]
     batch: tuple[str, ...]
@@ -28,7 +28,7 @@ class Task:
     # Whether the model is called as model(first column) and nothing else.
     simple_call: bool = True
     learning_rate: float = 1.0
-    # What the optimizer gets, unless it is the parameters of a module.
+    # The optimizer's parameters, unless they are those of a module.
     parameters: str = "model.parameters()"
 
 
@@ -51,7 +51,7 @@ def _net(script: Script, *, layers: str, forward: str, arguments: str = "x") -> 
 
 
 def _features(draw: Draw, script: Script, rows: int, width: int) -> None:
-    """Features that are standard normal, made by torch or by numpy."""
+    """Standard normal features, made by torch or by numpy."""
     match draw.axis("source", ["torch", "numpy", "generator"]):
         case "torch":
             script.data.append(f"features = torch.randn({rows}, {width})  #@features")
@@ -119,7 +119,8 @@ def regression(draw: Draw, script: Script) -> Task:
             loss = block(f"""
                 {predict}
                 squared = (prediction - y) ** 2  #@loss
-                return torch.where(mask, squared, torch.zeros_like(squared)).sum() / mask.sum().clamp(min=1)
+                kept = torch.where(mask, squared, torch.zeros_like(squared))
+                return kept.sum() / mask.sum().clamp(min=1)
                 """)
         case "gaussian_nll":
             layers = f"self.head = nn.Linear({width}, 2)  #@head"
@@ -201,7 +202,8 @@ def classification(draw: Draw, script: Script) -> Task:
     loss = _class_loss(draw, script, classes)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, {classes})  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, {classes})  #@head",
         forward="return self.head(self.body(x))",
     )
     return Task(
@@ -215,27 +217,28 @@ def classification(draw: Draw, script: Script) -> Task:
 
 
 def images(draw: Draw, script: Script) -> Task:
-    """Classify images of noise with a bright quarter."""
+    """Classify noise images by their bright quarter."""
     width, rows = draw.number(8, 12), _rows(draw)
     script.data.append(
         block(f"""
         labels = torch.randint(4, ({rows},))  #@targets
-        pictures = 0.5 * torch.randn({rows}, 1, 8, 8)  #@features
+        images = 0.5 * torch.randn({rows}, 1, 8, 8)  #@features
         for index, label in enumerate(labels.tolist()):
             top, left = 4 * (label // 2), 4 * (label % 2)
-            pictures[index, :, top : top + 4, left : left + 4] += 1.0
+            images[index, :, top : top + 4, left : left + 4] += 1.0
         """)
     )
     body = write_body(draw, script, "image")
     loss = _class_loss(draw, script, 4)
     _net(
         script,
-        layers=f"self.body = Body(1, {width})  #@body\nself.head = nn.Linear({4 * width}, 4)  #@head",
+        layers=f"self.body = Body(1, {width})  #@body\n"
+        f"self.head = nn.Linear({4 * width}, 4)  #@head",
         forward="return self.head(F.adaptive_avg_pool2d(self.body(x), 2).flatten(1))",
     )
     return Task(
         rows,
-        ("pictures", "labels"),
+        ("images", "labels"),
         ("x", "y"),
         loss,
         labels="labels",
@@ -248,8 +251,8 @@ def segmentation(draw: Draw, script: Script) -> Task:
     width, rows = draw.number(8, 12), draw.number(64, 96) + HELD_OUT
     script.data.append(
         block(f"""
-        pictures = torch.randn({rows}, 1, 8, 8)  #@features
-        smooth = F.avg_pool2d(pictures, 3, stride=1, padding=1).squeeze(1)
+        images = torch.randn({rows}, 1, 8, 8)  #@features
+        smooth = F.avg_pool2d(images, 3, stride=1, padding=1).squeeze(1)
         masks = (smooth > 0.1).long()  #@targets
         """)
     )
@@ -270,10 +273,11 @@ def segmentation(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body(1, {width})  #@body\nself.head = nn.Conv2d({width}, {outputs}, 1)  #@head",
+        layers=f"self.body = Body(1, {width})  #@body\n"
+        f"self.head = nn.Conv2d({width}, {outputs}, 1)  #@head",
         forward="return self.head(self.body(x))",
     )
-    return Task(rows, ("pictures", "masks"), ("x", "y"), loss)
+    return Task(rows, ("images", "masks"), ("x", "y"), loss)
 
 
 def sequence(draw: Draw, script: Script) -> Task:
@@ -311,7 +315,8 @@ def sequence(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 1)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 1)  #@head",
         forward="return self.head(self.body(x)).squeeze(-1)",
     )
     return Task(rows, columns, batch, loss, deterministic=not _is_random(body))
@@ -332,7 +337,8 @@ def language_model(draw: Draw, script: Script) -> Task:
         for position in range({length}):
             following = (3 * tokens[:, position] + 1) % {words}
             surprise = torch.rand({rows}) < 0.1
-            tokens[:, position + 1] = torch.where(surprise, torch.randint({words}, ({rows},)), following)
+            other = torch.randint({words}, ({rows},))
+            tokens[:, position + 1] = torch.where(surprise, other, following)
         """)
     )
     body = write_body(draw, script, "sequence")
@@ -344,11 +350,15 @@ def language_model(draw: Draw, script: Script) -> Task:
         case _:
             loss = block("""
                 wanted = line[:, 1:].reshape(-1)
-                return F.cross_entropy(logits.reshape(len(wanted), -1), wanted, label_smoothing=0.05)  #@loss
+                logits = logits.reshape(len(wanted), -1)
+                return F.cross_entropy(logits, wanted, label_smoothing=0.05)  #@loss
                 """)
     loss = f"logits = model(line[:, :-1])  #@forward\n{loss}"
     tied = draw.axis("tying", ["tied", "untied"]) == "tied"
-    layers = f"self.embedding = nn.Embedding({words}, {width})\nself.body = Body({width}, {width})  #@body"
+    layers = (
+        f"self.embedding = nn.Embedding({words}, {width})\n"
+        f"self.body = Body({width}, {width})  #@body"
+    )
     layers += f"\nself.head = nn.Linear({width}, {words}, bias=False)  #@head"
     if tied:
         layers += f"\nnn.init.normal_(self.embedding.weight, std={width} ** -0.5)"
@@ -379,7 +389,8 @@ def autoencoder(draw: Draw, script: Script) -> Task:
         layers=block(f"""
             self.body = Body({inputs}, {width})  #@body
             self.code = nn.Linear({width}, 3)
-            self.decoder = nn.Sequential(nn.Linear(3, {width}), nn.Tanh(), nn.Linear({width}, {inputs}))
+            first, last = nn.Linear(3, {width}), nn.Linear({width}, {inputs})
+            self.decoder = nn.Sequential(first, nn.Tanh(), last)
             """),
         forward="return self.decoder(self.code(self.body(x)))",
     )
@@ -408,7 +419,8 @@ def vae(draw: Draw, script: Script) -> Task:
         layers=block(f"""
             self.body = Body({inputs}, {width})  #@body
             self.moments = nn.Linear({width}, 4)
-            self.decoder = nn.Sequential(nn.Linear(2, {width}), nn.Tanh(), nn.Linear({width}, {inputs}))
+            first, last = nn.Linear(2, {width}), nn.Linear({width}, {inputs})
+            self.decoder = nn.Sequential(first, nn.Tanh(), last)
             """),
         forward="""
             mean, log_variance = self.moments(self.body(x)).chunk(2, dim=-1)
@@ -426,14 +438,15 @@ def vae(draw: Draw, script: Script) -> Task:
 
 
 def contrastive(draw: Draw, script: Script) -> Task:
-    """Two noisy views of a sample belong together, all others in the batch do not."""
+    """Match two noisy views of a sample against all others in the batch."""
     inputs, width, rows = draw.number(8, 12), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     write_body(draw, script, "vector")
     draw.axis("loss", ["info_nce"])
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 8)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 8)  #@head",
         forward="return F.normalize(self.head(self.body(x)), dim=-1)",
     )
     loss = block("""
@@ -447,7 +460,7 @@ def contrastive(draw: Draw, script: Script) -> Task:
 
 
 def policy(draw: Draw, script: Script) -> Task:
-    """A contextual bandit: one action is right for each observation."""
+    """A contextual bandit: one action is correct for each observation."""
     inputs, width, rows = draw.number(6, 8), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     script.data.append(f"right_action = (features @ torch.randn({inputs}, 3)).argmax(dim=1)")
@@ -456,7 +469,8 @@ def policy(draw: Draw, script: Script) -> Task:
     entropy = draw.axis("loss", ["reinforce", "reinforce_entropy"]) == "reinforce_entropy"
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 3)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 3)  #@head",
         forward="return self.head(self.body(x))",
     )
     bonus = " - 0.01 * choice.entropy().mean()" if entropy else ""
@@ -483,7 +497,8 @@ def multi_task(draw: Draw, script: Script) -> Task:
     learned = draw.axis("loss", ["sum", "learned_weights"]) == "learned_weights"
     layers = block(f"""
         self.body = Body({inputs}, {width})  #@body
-        self.heads = nn.ModuleDict({{"price": nn.Linear({width}, 1), "label": nn.Linear({width}, 3)}})
+        heads = {{"price": nn.Linear({width}, 1), "label": nn.Linear({width}, 3)}}
+        self.heads = nn.ModuleDict(heads)
         """)
     if learned:
         layers += "\nself.uncertainty = nn.Parameter(torch.zeros(2))"
@@ -575,7 +590,8 @@ def tabular(draw: Draw, script: Script) -> Task:
         city = torch.randint(7, ({rows},))
         tags = torch.randint(12, ({rows}, 3))
         effect = torch.randn(7)
-        clicked = (numeric[:, 0] + effect[city] + 0.2 * torch.randn({rows}) > 0).to(numeric.dtype)  #@targets
+        score = numeric[:, 0] + effect[city] + 0.2 * torch.randn({rows})
+        clicked = (score > 0).to(numeric.dtype)  #@targets
         """)
     )
     body = write_body(draw, script, "vector")
@@ -631,7 +647,8 @@ def recommender(draw: Draw, script: Script) -> Task:
             nn.init.normal_(self.item.weight, std=0.3)
             nn.init.zeros_(self.bias.weight)
             """,
-        forward="return (self.user(user) * self.item(item)).sum(dim=1) + self.bias(item).squeeze(1)",
+        forward="return (self.user(user) * self.item(item)).sum(dim=1) "
+        "+ self.bias(item).squeeze(1)",
         arguments="user, item",
     )
     loss = (
@@ -654,7 +671,7 @@ def recommender(draw: Draw, script: Script) -> Task:
 
 
 def speech(draw: Draw, script: Script) -> Task:
-    """Read two symbols from a row of frames: CTC."""
+    """Read two symbols from a row of frames with CTC."""
     rows, width = draw.number(64, 96) + HELD_OUT, draw.number(12, 16)
     script.data.append(
         block(f"""
@@ -687,7 +704,7 @@ def speech(draw: Draw, script: Script) -> Task:
 
 
 def tags(draw: Draw, script: Script) -> Task:
-    """Several labels for each sample."""
+    """Predict several labels for each sample."""
     inputs, width, rows = draw.number(6, 10), draw.number(16, 24), _rows(draw)
     _features(draw, script, rows, inputs)
     script.data.append(
@@ -710,7 +727,8 @@ def tags(draw: Draw, script: Script) -> Task:
                 """)
     _net(
         script,
-        layers=f"self.body = Body({inputs}, {width})  #@body\nself.head = nn.Linear({width}, 4)  #@head",
+        layers=f"self.body = Body({inputs}, {width})  #@body\n"
+        f"self.head = nn.Linear({width}, 4)  #@head",
         forward="return self.head(self.body(x))",
     )
     return Task(rows, ("features", "marks"), ("x", "y"), loss, deterministic=not _is_random(body))
@@ -768,5 +786,5 @@ TASKS: dict[str, Callable[[Draw, Script], Task]] = {
 
 
 def keeps_state(body: str) -> bool:
-    """Whether a forward pass of this body changes something."""
+    """Whether a forward pass of this body changes its state."""
     return body in STATEFUL

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 240
 
 
 def environment(violations: Path | None = None) -> dict[str, str]:
-    """The sources of this tree, one thread; paranoid where a file for violations is named."""
+    """The sources of this tree, one thread; paranoid if a file for violations is named."""
     path = [str(ROOT / "src"), os.environ.get("PYTHONPATH")]
     if violations is not None and os.environ.get("WHENCE_PARANOID"):
         path = [str(PARANOID), *path]
@@ -46,7 +46,7 @@ def start(words: list[str], cwd: Path, violations: Path | None = None) -> subpro
 def run_both(
     program: str, *args: str, folder: Path, cwd: Path | None = None, paranoid: bool = True
 ) -> tuple[Ran, Ran]:
-    """Both runs at once. `program` is a file in programs/, or begins with -m."""
+    """Run both at once. `program` is a file in programs/, or begins with -m."""
     words = program.split() if program.startswith("-m") else [str(PROGRAMS / program)]
     document, violations = folder / "findings.json", folder / "violations.jsonl"
     watch = ["-m", "whence", "run", "--json", str(document)]
@@ -74,7 +74,7 @@ def run_both(
 def same(program: str, *args: str, folder: Path, trains: bool = True, paranoid: bool = True) -> Ran:
     """Assert that the watched run prints and ends as the plain one does; return the watched run.
 
-    Both are forked children of the test process, which has imported torch already.
+    Both are forked children of the test process, which has already imported torch.
     """
     for each in ("plain", "watched"):
         (folder / each).mkdir()
@@ -94,7 +94,7 @@ def same_process(
     trains: bool = True,
     paranoid: bool = True,
 ) -> Ran:
-    """The same in two fresh processes, for programs that notice how theirs began."""
+    """The same in two fresh processes, for programs that can observe how theirs started."""
     plain, watched = run_both(program, *args, folder=folder, paranoid=paranoid)
     return _compared(plain, watched, code=code, trains=trains)
 
@@ -108,7 +108,7 @@ def _compared(plain: Ran, watched: Ran, *, code: int = 0, trains: bool) -> Ran:
 
 
 def assert_watched(watched: Ran, *, trains: bool = True) -> None:
-    """A program that nobody watched is left alone as well, and proves nothing."""
+    """Assert that the program was watched: an unwatched program proves nothing."""
     assert watched.document, watched.stderr
     unseen = watched.document["not_watched"]
     assert not any(each.startswith("anything:") for each in unseen), unseen

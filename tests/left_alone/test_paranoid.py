@@ -1,4 +1,4 @@
-"""Paranoid mode notices what it is there for, and is silent about a program that is left alone."""
+"""Paranoid mode detects each violation, and is silent about a program that is left alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_paranoid_mode_notices_each_kind_of_violation(
         1,
     )  # fmt: skip
     if not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
-        # Before 2.8 torch does not show them.
+        # torch before 2.8 does not expose them.
         del expected["saved-tensor hooks"]
     assert kinds == expected
 

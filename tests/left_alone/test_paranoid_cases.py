@@ -1,4 +1,4 @@
-"""Healthy programs in paranoid mode: nothing of theirs runs below Whence, and no look leaves a trace."""
+"""Healthy programs in paranoid mode: no program code below Whence, no trace of a check."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def test_program_is_left_alone_in_paranoid_mode(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHENCE_PARANOID", "1")
-    # It fails by itself where something was violated.
+    # It fails by itself if there is a violation.
     ran = whence_run(script, cwd=tmp_path)
     assert (ran.code, ran.loud) == (0, []), ran.stderr

@@ -1,4 +1,4 @@
-"""Programs that do unusual, legitimate things run under the watch as they run without it."""
+"""Programs that do unusual, legitimate things run the same with and without the watch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from both import PROGRAMS, assert_watched, run_both, same, same_process, start
 PATIENCE_SECONDS = 60
 
 
-# What is run again
+# Code that runs again
 
 
 @pytest.mark.parametrize("args", ["float32", "autocast", "deep autocast"])
 def test_checkpointed_layer_with_nan_input_is_recomputed_once(args: str, tmp_path: Path) -> None:
     watched = same("checkpoint_nan.py", *args.split(), folder=tmp_path)
-    # torch ends the recomputation early by an exception of its own, which is nobody's failure.
-    # To look then is to save tensors below checkpoint's hooks, which it counts.
+    # torch ends the recomputation early with its own exception, which is not a failure.
+    # A check at that point would save tensors below checkpoint's hooks, which counts them.
     assert "_StopRecomputationError" not in watched.stderr
 
 
@@ -128,7 +128,7 @@ def test_sigterm_ends_a_process_blocked_in_c(watched: bool, tmp_path: Path) -> N
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        # Between the line that it prints and the lock that it waits for, a handler could still run.
+        # A handler could still run between the printed line and the lock.
         time.sleep(1)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=10)
@@ -154,7 +154,7 @@ def test_modules_nest_as_deep_as_without_a_watch(tmp_path: Path) -> None:
     assert_watched(watched)
     expected, seen = ([int(each) for each in run.stdout.split()] for run in (plain, watched))
     assert seen[2] == expected[2], "the recursion limit was changed"
-    # Below the program are runpy and `main`, and each module takes three frames or more.
+    # runpy and `main` are below the program, and each module takes three frames or more.
     assert min(seen[:2]) >= min(expected[:2]) - 2, (seen, expected)
 
 
@@ -206,7 +206,7 @@ def test_pytest_suite_with_warnings_as_errors_passes(tmp_path: Path) -> None:
     assert_watched(watched)
 
 
-# What the program meets
+# The program's environment
 
 
 @pytest.mark.parametrize("kind", ["exception", "base", "keyboard"])
@@ -228,7 +228,7 @@ def test_read_only_working_directory_is_no_obstacle(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o555)
     if os.access(folder, os.W_OK):
-        # Nothing is read-only for root, except what the kernel makes itself.
+        # Nothing is read-only for root, except the kernel's own file systems.
         folder = Path("/sys")
         if not folder.is_dir():
             pytest.skip("no folder that is read-only for root")

@@ -1,11 +1,11 @@
 """Paranoid mode: two invariants of the watch, enforced while a program runs.
 
 1. No frame of the program runs below a frame of Whence, except through a pass-through function.
-2. What the program can observe is the same before and after each look.
+2. What the program can observe is the same before and after each check.
 
-Each violation is one JSON line in a file. A frame below another
-is found by Python's profiling hook, which sees each call; a pass-through function is one in
-`whence.sensors.sensor.PASS_THROUGH`, or, as long as there is no such set, anything in sensors/.
+Each violation is one JSON line in a file. Python's profiling hook,
+which sees each call, finds frames below others. A pass-through function is one in
+`whence.sensors.sensor.PASS_THROUGH` or, if that set does not exist, anything in sensors/.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PASSAGE = "<passed on by whence>"
 
 
 class Harness:
-    """One process under suspicion."""
+    """The checks of one process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class Harness:
             self._profile()
 
     def _rest(self) -> None:
-        """A forked child may run the program's Python: that is what it is for."""
+        """Allow a forked child to run the program's Python, which is its purpose."""
         if hasattr(sys, "monitoring"):
             sys.monitoring.set_events(sys.monitoring.PROFILER_ID, 0)
         else:
@@ -95,7 +95,7 @@ class Harness:
     # Frames of the program below frames of Whence
 
     def _profile(self) -> None:
-        """Each call and return of Python and C comes through here: nothing is looked up twice."""
+        """Handle each call and return of Python and C; nothing is looked up twice."""
         known, kind_of, entered = self._kinds.get, self._kind, self._entered
 
         def profiled(frame: FrameType, event: str, _: Any) -> None:
@@ -122,7 +122,7 @@ class Harness:
         monitoring.set_events(monitoring.PROFILER_ID, events.PY_START)
 
     def _entered(self, frame: FrameType) -> None:
-        """A function of the program's begins: find out who has called it."""
+        """Find the caller of a program function that begins."""
         outer = frame.f_back
         while outer is not None:
             kind = self._kind(outer.f_code)
@@ -139,7 +139,7 @@ class Harness:
         )
 
     def _is_excused(self, frame: FrameType) -> bool:
-        """The interpreter runs signal handlers and finalisers wherever it happens to be."""
+        """Exempt signal handlers and finalisers, which the interpreter runs anywhere."""
         if self._is_child():
             return True
         if self._collecting:
@@ -160,18 +160,18 @@ class Harness:
             file = os.path.relpath(code.co_filename.split("#")[0], self._whence)
             return file.startswith("sensors" + os.sep) or (file, code.co_qualname) in PASSED_ON
         if self._pass_through is None or len(self._pass_through) < len(declared):
-            # By name and place: sensors put the same code under another file name.
+            # By name and line: sensors compile the same code under another file name.
             self._pass_through = {_identity(each) for each in declared}
         return _identity(code) in self._pass_through
 
     def _is_runner(self, code: CodeType) -> bool:
-        """Whence's function that runs the program, or the code by which it finds the program."""
+        """Whether this is Whence's function that runs the program, or the code that finds it."""
         files = {os.path.join("cli", "__init__.py"), os.path.join("sensors", "program.py")}
         return os.path.relpath(code.co_filename, self._whence) in files
 
     def _kind(self, code: CodeType) -> str:
         if code.co_name == PASSAGE:
-            # It has the file of whoever made the call that it passes on.
+            # It has the file of the caller whose call it passes on.
             self._kinds[code] = LIBRARY
             return LIBRARY
         known = self._kinds.get(code)
@@ -283,12 +283,12 @@ class Harness:
         return seen
 
     def _showwarning(self) -> int:
-        """Whence's own wrapper comes and goes with recording, as its mode does."""
+        """Ignore Whence's own wrapper, which is installed only while recording, like its mode."""
         code = _code_of(warnings.showwarning)
         return 0 if code is not None and self._kind(code) is WHENCE else id(warnings.showwarning)
 
     def _live(self) -> Counter[str]:
-        """Frames that are over and instances of the program's classes, as far as gc knows them."""
+        """Finished frames and instances of program classes, as far as gc tracks them."""
         found: Counter[str] = Counter()
         known = self._types
         for each in gc.get_objects():
@@ -321,7 +321,7 @@ class Harness:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls an action on the session's module as soon as it is imported."""
+    """Call an action on the session's module as soon as it is imported."""
 
     def __init__(self, action: Any) -> None:
         self._action = action
@@ -371,7 +371,7 @@ def _torch_state() -> dict[str, Any]:
         "threads of torch": torch.get_num_threads(),
         "anomaly mode": torch.is_anomaly_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        # Whence's own mode comes and goes with recording.
+        # Whence's own mode is on only while recording.
         "function modes": [id(each) for each in functions if not _is_whence(each)],
         "dispatch modes": [id(each) for each in dispatches if not _is_whence(each)],
         "saved-tensor hooks": _saved_tensor_hooks(),
@@ -386,7 +386,7 @@ def _saved_tensor_hooks() -> Any:
 
 
 def _versions(session: Any) -> dict[int, tuple[str, int]]:
-    """How often each parameter and buffer was written to, without a call of the program's."""
+    """How often each parameter and buffer was written, without running program code."""
     torch = sys.modules["torch"]
     found: dict[int, tuple[str, int]] = {}
     todo = [(type(each).__name__, each) for each in getattr(session, "roots", list)()]
@@ -450,7 +450,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _stack(frame: FrameType) -> list[str]:
-    """Innermost first, up to the runner of the program."""
+    """The frames, innermost first, up to the code that runs the program."""
     places = []
     for each in _frames(frame):
         if each.f_code.co_filename.endswith(os.path.join("sensors", "program.py")):
@@ -460,7 +460,7 @@ def _stack(frame: FrameType) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """Not the repr of what is the program's."""
+    """Describe an object without calling the program's `__repr__`."""
     if isinstance(value, bytes):
         return f"{hash(value) & 0xFFFF:04x}"
     if isinstance(value, list | tuple):

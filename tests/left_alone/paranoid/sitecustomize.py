@@ -1,11 +1,11 @@
-"""Python imports this at its start where this folder is on PYTHONPATH: the process is paranoid."""
+"""Make the process paranoid: Python imports this at start if this folder is on PYTHONPATH."""
 
 import os
 import types
 
 
 def _load() -> types.ModuleType:
-    """The harness, under a file name that Whence does not take for a file of the program's."""
+    """Load the harness under a file name that Whence does not take for program code."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py")
     module = types.ModuleType("paranoid_harness")
     with open(path, encoding="utf-8") as file:

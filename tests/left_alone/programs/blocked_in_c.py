@@ -1,4 +1,4 @@
-"""Trains, and then blocks in C for ever, as a rank does that waits for the others."""
+"""Trains, then blocks in C for ever, like a rank that waits for the others."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""The program catches what is written to its stderr. There is a finding (a NaN loss)."""
+"""The program captures its stderr. There is a finding (a NaN loss)."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""A caught exception frees its frames at once, without another call of torch's."""
+"""A caught exception frees its frames at once, before the next torch call."""
 
 import gc
 import weakref
@@ -107,7 +107,7 @@ def nested():
 
 
 def attempt(what):
-    """What a program does that tries again with less after running out of memory."""
+    """Retry with less after running out of memory."""
     keep.clear()
     try:
         what()

@@ -54,7 +54,7 @@ def collate(rows):
 
 
 def batches():
-    """Batches by hand: what is drawn once is gone."""
+    """Hand-written batches: each draw happens once."""
     for _ in range(6):
         counts["generator"] += 1
         x = torch.randn(8, 4)

@@ -1,4 +1,4 @@
-"""A program that counts SIGCHLD and forks, with data and losses that invite questions."""
+"""A program that counts SIGCHLD and forks, with data and losses that Whence would investigate."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that hand themselves to modes through helpers, patched and not."""
+"""PyTorch functions that pass themselves to modes through helpers, patched and not."""
 
 from unittest import mock
 

@@ -1,4 +1,4 @@
-"""Instruments of the program's own: their counts with and without a watch."""
+"""The program's own instruments: their counts with and without a watch."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A SIGINT in the middle of a forward: nobody catches it."""
+"""A SIGINT in the middle of a forward pass that nobody catches."""
 
 import os
 import signal

@@ -20,7 +20,7 @@ def works(depth, x):
     for _ in range(depth):
         module = Wrapper(module)
     try:
-        # `parameters()` goes down as well; only the call is of interest here.
+        # `parameters()` recurses too; only the call matters here.
         module(x)
     except RecursionError:
         return False

@@ -1,4 +1,4 @@
-"""Hooks on modules, tensors, gradients, the graph and optimizers, by others: how often they run."""
+"""Third-party hooks on modules, tensors, gradients, graph and optimizers: how often they run."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Functions of torch's that the program has replaced: how often they are called, and with what."""
+"""torch functions that the program has replaced: how often they are called, and with what."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Standard functions are patched, and stay so when the program ends."""
+"""Standard functions are patched and still patched when the program ends."""
 
 import builtins
 import json

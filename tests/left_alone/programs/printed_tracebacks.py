@@ -1,4 +1,4 @@
-"""Prints the tracebacks of exceptions that it catches in each step; what PyTorch refuses varies."""
+"""Prints the tracebacks of exceptions that it catches in each step; the rejected call varies."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ class Net(nn.Module):
 
 
 class Counted(nn.Linear):
-    """Has a hook of its own: PyTorch goes the long way through its call in any run."""
+    """Has its own hook, so PyTorch takes the slow path through its call in any run."""
 
     def __init__(self, *args):
         super().__init__(*args)

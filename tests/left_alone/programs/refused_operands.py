@@ -1,4 +1,4 @@
-"""Operands of unusual kinds that torch refuses: the program catches torch's own exception."""
+"""Unusual operands that torch rejects: the program catches torch's own exception."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Saved-tensor hooks of the program's: how often they pack and unpack."""
+"""The program's saved-tensor hooks: how often they pack and unpack."""
 
 import torch
 from digest import digest

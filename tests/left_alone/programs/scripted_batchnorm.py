@@ -1,4 +1,4 @@
-"""A scripted model with BatchNorm, and a buffer that its forward counts up."""
+"""A scripted model with BatchNorm, and a buffer that its forward increments."""
 
 import warnings
 

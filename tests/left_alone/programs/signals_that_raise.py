@@ -21,7 +21,7 @@ raised = 0
 
 
 def limit(number, frame):
-    """Raise, except where torch's own Python changes the grad mode: there plain torch loses it."""
+    """Raise, except while torch's own Python changes the grad mode: plain torch would lose it."""
     global raised
     while frame is not None:
         if frame.f_code.co_name == "_use_grad" or frame.f_code.co_filename == grad_mode.__file__:
@@ -45,7 +45,7 @@ class Net(nn.Module):
 
 
 def train():
-    """Each call has a model and a loader of its own, so that the first looks come again."""
+    """Each call has a new model and loader, so that the first checks are made again."""
     model = Net()
     data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -60,12 +60,12 @@ def train():
 
 
 def expired():
-    """The exception was swallowed: the program runs on."""
+    """The exception was swallowed: the program continues."""
     return raised > caught + swallowed and time.monotonic() > deadline
 
 
 caught = swallowed = grad_off = modes = 0
-# torch imports much with the first step, and an import that is cut off stays broken.
+# torch imports much in the first step, and an interrupted import stays broken.
 deadline, raised = 0.0, 1
 train()
 raised = 0

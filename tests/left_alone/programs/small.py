@@ -1,4 +1,4 @@
-"""A few healthy steps, one finding, and a file of its own if it may write one."""
+"""A few healthy steps, one finding, and an output file if it may write one."""
 
 import torch
 from digest import digest

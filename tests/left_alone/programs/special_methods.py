@@ -1,4 +1,4 @@
-"""Objects in the program's locals that count what is done with them."""
+"""Objects in the program's locals that count how they are used."""
 
 import gc
 from collections import Counter
@@ -11,7 +11,7 @@ counts = Counter()
 
 
 class Watchful:
-    """Counts each special method that somebody other than the program could call."""
+    """Counts calls of each special method that an observer could trigger."""
 
     def __init__(self, name):
         self.name = name

@@ -1,4 +1,4 @@
-"""Stands in for a Whence that does what it must not: paranoid mode has to notice each of these."""
+"""Imitates a Whence that breaks its invariants: paranoid mode must detect each violation."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Mine:
-    """What the program may have in its variables."""
+    """An object that the program may have in its variables."""
 
     def __init__(self):
         self.myself = self
@@ -44,7 +44,7 @@ Mine()
 watch.diagnose(gc.collect)
 assert finalised == [0]
 
-# What looks leave behind
+# Traces that checks leave
 with watch.looking():
     torch.set_grad_enabled(False)
 torch.set_grad_enabled(True)

@@ -1,4 +1,4 @@
-"""What the program can count: threads, signal handlers, children."""
+"""Counts what a program can enumerate: threads, signal handlers, children."""
 
 import os
 import signal

@@ -63,7 +63,7 @@ for each in caught:
     text = str(each.message).splitlines()[0][:70]
     print(each.category.__name__, os.path.basename(each.filename), each.lineno, text)
 print(len(caught))
-# Once for each place, as is the default: the registry must not know other places.
+# Once for each place, the default: the registry must not contain other places.
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("default")
     steps()

@@ -1,4 +1,4 @@
-"""A suite that passes: it trains, and expects the usual warnings of torch's where they come."""
+"""A passing test suite: it trains, and expects torch's usual warnings where they occur."""
 
 import pytest
 import torch
