@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType, SimpleNamespace
@@ -150,10 +151,34 @@ def is_profiling() -> bool:
 
 # tensor subclasses
 
-function_state: Callable[[], Any] = _find("torch._C._get_torch_function_state", lambda: None)
-set_function_state: Callable[[Any], None] = _find("torch._C._set_torch_function_state", lambda _: None)
-WITHOUT_SUBCLASSES: Any = _find("torch._C._TorchFunctionState.SUBCLASSES_DISABLED", None)
-"""While Whence looks, subclasses of tensors are asked for nothing: even their shape may be code of the program's."""
+WITHOUT_SUBCLASSES: Any = _find("torch._C._TorchFunctionState.SUBCLASSES_DISABLED", "without subclasses")
+"""During an inspection no tensor subclass is called: even its shape may be code of the program's."""
+
+
+class _SubclassGuards(threading.local):
+    """The same for a torch without a setter of that state: it has a context manager only."""
+
+    def __init__(self) -> None:
+        self._entered: list[Any] = []
+
+    def state(self) -> int:
+        return len(self._entered)
+
+    def set(self, state: Any) -> None:
+        """Enter one more guard, or leave those that were entered since a state was asked for."""
+        if state is WITHOUT_SUBCLASSES:
+            guard = _DisableSubclasses()
+            guard.__enter__()
+            self._entered.append(guard)
+            return
+        while len(self._entered) > state:
+            self._entered.pop().__exit__(None, None, None)
+
+
+_guards = _SubclassGuards()
+_DisableSubclasses: Any = _find("torch._C.DisableTorchFunctionSubclass", nullcontext, "programs with tensor subclasses")
+function_state: Callable[[], Any] = _find("torch._C._get_torch_function_state", _guards.state)
+set_function_state: Callable[[Any], None] = _find("torch._C._set_torch_function_state", _guards.set)
 
 
 # operations
