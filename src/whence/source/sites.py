@@ -22,7 +22,7 @@ from whence.finding import Span
 from whence.source.frame_locals import locals_of
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-RUNNER = os.path.join(OWN_FOLDER, "sensors", "program.py")
+RUNNER = os.path.join(OWN_FOLDER, "cli", "__init__.py")
 """The file that runs a program: frames outside of it do not belong to the program."""
 OWN_PROGRAMS = OWN_FOLDER + "cases" + os.sep
 DEEPEST_STACK = 12
