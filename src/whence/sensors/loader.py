@@ -233,10 +233,11 @@ class LoaderSensor(Sensor):
         """A fault in this look is the loader sensor's, whichever sensor has it taken."""
         if self.failed:
             return
+        grad = is_grad_enabled()
         try:
             self._note_plain_batches(now)
         except BaseException as error:
-            if self._is_interrupted_by(error, is_grad_enabled()):
+            if self._is_interrupted_by(error, grad):
                 raise
 
     def _note_plain_batches(self, now: Round) -> None:
