@@ -235,10 +235,11 @@ class LoaderSensor(Sensor):
         """Inspect a batch, and attribute a fault to this sensor, whichever sensor triggered it."""
         if self.failed:
             return
+        grad = is_grad_enabled()
         try:
             self._note_plain_batches(now)
         except BaseException as error:
-            if self._is_interrupted_by(error, is_grad_enabled()):
+            if self._is_interrupted_by(error, grad):
                 raise
 
     def _note_plain_batches(self, now: Round) -> None:
