@@ -17,9 +17,10 @@ import signal
 import stat
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import starmap
+from itertools import chain, repeat, starmap
 from multiprocessing.synchronize import Event
 from time import monotonic, sleep
 from typing import Any, NoReturn, TypeVar
@@ -147,17 +148,14 @@ def without_further_processes() -> Iterator[None]:
 class _Child:
     """What must be closed and reaped. Lists, so that each item is handled once."""
 
-    pipe: list[tuple[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    """Of the pipe: to read from, and to write to."""
     pids: list[int] = field(default_factory=list)
     code: int | None = None
 
     def end(self, grace: float) -> None:
         """Close the pipe, wait for the child to end or kill it, and reap it."""
-        if self.pipe:
-            self.ends += self.pipe.pop()
-        while self.ends:
-            os.close(self.ends.pop())
+        _close_last(self.ends, len(self.ends))
         try:
             while self.pids:
                 self._reap(grace)
@@ -222,7 +220,11 @@ def _with_child(
 
 
 def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
-    """Fork with signals held back, so that the child never runs the program's handlers."""
+    """Fork with signals held back, so that the child never runs the program's handlers.
+
+    What C functions return is stored by iterators in C: a signal handler could run between two
+    lines of Python, and raise.
+    """
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     # Another thread may receive a signal. Its handler would run in an at-fork callback, which
@@ -231,12 +233,12 @@ def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
     held.hold()
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        _store(child.pipe, os.pipe)
+        child.ends.extend(chain.from_iterable(starmap(os.pipe, [()])))
         with quiet_warnings():
-            _store(child.pids, os.fork)
+            child.pids.extend(starmap(os.fork, [()]))
         if child.pids[0] == 0:
             try:
-                _live(live, child.pipe[0][1], _Beginning(parent, mask, hangs_up))
+                _live(live, child.ends[1], _Beginning(parent, mask, hangs_up))
             finally:
                 # Whatever happens, a child must not continue as if it were the program.
                 os._exit(1)
@@ -245,13 +247,12 @@ def _fork(child: _Child, live: Callable[[int], None], hangs_up: bool) -> None:
         # Handlers that were held back run now, and may raise.
         for number, handler in held.release():
             handler(number, sys._getframe(1))
-    child.ends += child.pipe.pop()
-    os.close(child.ends.pop())
+    _close_last(child.ends, 1)
 
 
-def _store(found: list[T], call: Callable[[], T]) -> None:
-    """Append what a C function returns, without a gap in which a signal handler could run."""
-    found.extend(starmap(call, [()]))
+def _close_last(ends: list[int], count: int) -> None:
+    """Close and forget descriptors, without a gap in which a signal handler could run."""
+    deque(map(os.close, starmap(ends.pop, repeat((), count))), maxlen=0)
 
 
 @dataclass(frozen=True, slots=True)
