@@ -5,13 +5,17 @@ export OMP_NUM_THREADS = 1
 # Many tests start programs of their own, which would compile the package each time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check compat soak clean
+.PHONY: demo test test-rule check compat soak clean
 
 demo: $(VENV)/.run
 	@$(BIN)/whence demo || true
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# What concerns one rule, in seconds: make test-rule RULE=loss/broadcast
+test-rule: $(VENV)/.develop
+	$(BIN)/python -m pytest -n auto tests/test_cases.py tests/test_rules.py -k "$(RULE)"
 
 # Every torch and Python that users have; takes an hour, and several GB below .venv-compat.
 compat:
