@@ -75,8 +75,8 @@ chance = random.Random(0)
 torch.manual_seed(0)
 for _ in range(80):
     deadline = time.monotonic() + 0.5
-    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.06))
     try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.06))
         train()
         swallowed += 1
     except kind:
