@@ -22,6 +22,7 @@ from whence.tape.tape import Call, Foreign, Tape, Value, flatten, map_leaves
 from whence.tape.trip import Born, Trip
 
 GUESSES = (1.0, 0.73)
+APART = 0.97
 RARE = 0.05
 FEW_BIASES = 2
 DEEPEST_GUESS = 8
@@ -93,7 +94,15 @@ class Guessed(Contents):
             self._depth -= 1
         if found is not None or value.dtype is torch.bool:
             return found
-        return torch.full(value.shape, self._number, device=value.device).to(value.dtype)
+        # Each value has a number of its own: the difference of two that are gone is not 0.
+        number = self._number * APART ** len(self._recalled)
+        return torch.full(value.shape, number, device=value.device).to(value.dtype)
+
+
+def fails_for_any(call: Call, output: Value, tape: Tape, run: Run | None) -> bool:
+    """Whether a call's result is not finite whatever its freed operands were."""
+    results = (attempt(call, Guessed(tape, run, each).of, output) for each in GUESSES)
+    return all(each is not None and bool(trouble_in(each)) for each in results)
 
 
 def birth_by_what_is_left(leaf: Value, tape: Tape, run: Run) -> Born | None:
@@ -258,9 +267,15 @@ def _at(made: tuple[Call, Value, int], path: list[Call], mask: Value) -> Born:
 
 
 def is_mask(value: Value, tensor: torch.Tensor | None) -> bool:
-    """Data of many different values that are infinite here and there are no mask; nor are those that a step gets from numpy."""
+    """Whether a program wrote these infinities to mask something.
+
+    Data with many different values that are infinite in a few places are no mask, nor is an array
+    from numpy. A mask has infinities of one sign: a division by zero gives both.
+    """
     if tensor is None:
         return True
+    if bool((tensor == math.inf).any()) and bool((tensor == -math.inf).any()):
+        return False
     finite = tensor.isfinite()
     of_few = len(set(tensor[finite].reshape(-1).tolist())) <= FEW_BIASES
     is_given = value.call is not None and is_from_outside(value.call)

@@ -393,7 +393,7 @@ def _constant_column(scenario: Scenario) -> Finding | None:
     column = f", column {scenario.index[-1]}" if len(scenario.index) > 1 else ""
     scenario.reason = Reason(
         verdict=f"the data are divided by a standard deviation or range of 0{column}",
-        why="A constant column has a standard deviation of 0, and 0 / 0 is NaN",
+        why="A constant column has a standard deviation of 0, and 0 / 0 is NaN.",
         fix="Replace 0 before dividing (`std.clamp(min=eps)`), or drop the column.",
     )
     return forward_finding("data/zero-variance", scenario)

@@ -11,7 +11,14 @@ from typing import Any
 import torch
 
 from whence.finding import Confidence, Finding, Hop, Operand, Severity
-from whence.lineage.births import Contents, Guessed, attempt, contents_before, first_bad
+from whence.lineage.births import (
+    Contents,
+    Guessed,
+    attempt,
+    contents_before,
+    fails_for_any,
+    first_bad,
+)
 from whence.lineage.gradients import line_inside
 from whence.lineage.properties import HALVES, HasDtype
 from whence.lineage.rows import Rows, blamed_rows, is_finite_outcome, only_sample
@@ -91,8 +98,10 @@ def scenario_of(trip: Trip) -> Scenario | None:
             return None
         return Scenario(trip, born, call, guess, (), operands, reason_by_what_is_left(call))
     if call.operands and not operands:
-        # The operands were freed: whether they were finite is unknown.
-        return None
+        # Freed: they may have been the trouble, unless the result is not finite for any operands.
+        if not fails_for_any(call, born.output, trip.tape, trip.run):
+            return None
+        return Scenario(trip, born, call, output, (), operands, reason_by_what_is_left(call))
     index = first_bad(output, born.trouble)
     facts = Facts(call, [tensor for _, tensor in operands], output, index, born.mask)
     number = trip.live.rehearsed if trip.live is not None else None

@@ -113,7 +113,7 @@ SUSPECTS = {
 def reason_by_what_is_left(call: Call) -> Reason:
     """The reason where some operands were freed, and no value in their place helps."""
     return Reason(
-        verdict=f"{call.name} gave NaN or Inf, whatever its other operands were",
+        verdict=f"{call.name} gave NaN or Inf, whatever its freed operands were",
         why=f"Some operands of {call.name} were freed. Whatever value replaces them, the result "
         "is not finite.",
         fix=f"Check the inputs of {call.name} for {_suspects(call.name)}.",
