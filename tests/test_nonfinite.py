@@ -286,3 +286,40 @@ def test_reading_a_gradient_is_not_the_origin_of_its_nan() -> None:
     born = find_birth(tape.value_of(norm), contents, lambda _: False)
     assert born.call is None
     assert born.leaf is tape.value_of(gradient)
+
+
+QUEUED = """
+import asyncio
+import torch
+from torch import nn
+
+async def produce(queue):
+    for step in range(40):
+        x = torch.randn(20, 7, 6)
+        if step == 23:
+            x = x / (x[..., :1] - x[..., :1])
+        await queue.put((x, torch.randint(0, 4, (20,))))
+    await queue.put(None)
+
+async def consume(queue, model, optimizer):
+    while (batch := await queue.get()) is not None:
+        loss = nn.functional.cross_entropy(model(batch[0]).mean(1), batch[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+async def main():
+    model = nn.Sequential(nn.Linear(6, 12), nn.Linear(12, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    queue = asyncio.Queue(maxsize=2)
+    await asyncio.gather(produce(queue), consume(queue, model, optimizer))
+
+asyncio.run(main())
+"""
+
+
+def test_inf_made_before_the_last_update_is_led_to_its_division(tmp_path: Path) -> None:
+    script = tmp_path / "queued.py"
+    script.write_text(QUEUED)
+    (finding,) = whence_run(script, cwd=tmp_path).loud
+    assert finding["origin"]["line"] == 10
